@@ -1,0 +1,63 @@
+"""The command `ramify`. Each sub-command lives in a module of its own, imported only when it is called."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import sys
+
+from ramify.errors import RamifyError
+
+COMMANDS = {
+    "demo": ("ramify.cli.demo", "learn the built-in images with three methods and compare them"),
+    "data": ("ramify.cli.data", "list, get, check and show datasets"),
+    "taxonomy": ("ramify.cli.taxonomy", "show a label tree"),
+    "stream": ("ramify.cli.stream", "show which classes arrive when"),
+    "methods": ("ramify.cli.methods", "list the methods and the parts they are made of"),
+    "run": ("ramify.cli.run", "run one method on one stream"),
+}
+
+
+def usage() -> str:
+    """The text of `ramify --help`."""
+    lines = "\n".join(f"  {name:<10}{summary}" for name, (_, summary) in COMMANDS.items())
+    return (
+        "usage: ramify COMMAND ...\n\n"
+        "Online continual learning while the labels keep branching into finer ones.\n\n"
+        f"commands:\n{lines}\n\n"
+        "`ramify COMMAND --help` says more; `ramify --version` prints the version.\n"
+    )
+
+
+def dispatch(argv: list[str]) -> int:
+    """Run one sub-command and return its exit code."""
+    if not argv or argv[0] in ("-h", "--help"):
+        sys.stdout.write(usage())
+        return 0
+    if argv[0] == "--version":
+        from ramify import __version__
+
+        sys.stdout.write(f"ramify {__version__}\n")
+        return 0
+    if argv[0] not in COMMANDS:
+        near = difflib.get_close_matches(argv[0], COMMANDS, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else "see `ramify --help`"
+        raise RamifyError(f"no command {argv[0]!r}; {hint}")
+    module = importlib.import_module(COMMANDS[argv[0]][0])
+    code: int = module.main(argv[1:])
+    return code
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Entry point: mistakes become one line on stderr and exit code 2."""
+    try:
+        return dispatch(sys.argv[1:] if argv is None else argv)
+    except RamifyError as error:
+        sys.stderr.write(f"ramify: error: {error}\n")
+        return 2
+    except KeyboardInterrupt:
+        sys.stderr.write("ramify: interrupted\n")
+        return 130
+    except BrokenPipeError:  # `ramify ... | head`
+        sys.stderr.close()
+        return 141
