@@ -1,0 +1,85 @@
+"""Augmentation of whole uint8 batches: random crop, horizontal flip, AutoAugment; and normalisation."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ramify.training.autoaugment import PolicyName, policy
+from ramify.training.autoaugment_ops import IntArray
+
+
+def crop_flip(
+    images: Tensor, top: IntArray, left: IntArray, flip: npt.NDArray[np.bool_], padding: int
+) -> Tensor:
+    """Cut image b, padded with `padding` zeros, at row top[b] and column left[b]; then mirror it if flip[b].
+
+    A row of the result is a run of the padded batch or of its mirror image: one copy a row, by its start.
+    """
+    n, channels, height, width = images.shape
+    padded = F.pad(images, (padding,) * 4)
+    banks = torch.stack([padded, padded.flip(3)])
+    plane, stride = padded.shape[2] * padded.shape[3], padded.shape[3]
+    corner = (flip * n + np.arange(n)) * channels * plane + top * stride
+    corner += np.where(flip, 2 * padding - left, left)
+    rows = np.arange(channels)[:, None] * plane + np.arange(height) * stride
+    starts = torch.from_numpy((corner[:, None, None] + rows).reshape(-1)).to(images.device, non_blocking=True)
+    runs = banks.as_strided((banks.numel() - width + 1, width), (1, 1))
+    return runs.index_select(0, starts).view(images.shape)
+
+
+@dataclass(frozen=True)
+class Draw:
+    """The random choices for one batch of B images."""
+
+    top: IntArray  # [B], 0..2·padding
+    left: IntArray
+    flip: npt.NDArray[np.bool_]
+    operations: npt.NDArray[np.float64]  # [5, B] uniform: `Policy.choose`
+
+
+@dataclass(frozen=True)
+class Augment:
+    """Random crop, horizontal flip, then a sub-policy of AutoAugment, drawn for each image.
+
+    `policy` is "cifar10", "imagenet" or None (no AutoAugment). Images are uint8 [B, 3, H, W] on any device.
+    """
+
+    policy: PolicyName | None = None
+    padding: int = 4
+    flip: bool = True
+
+    def draw(self, n: int, rng: np.random.Generator) -> Draw:
+        """The choices for `n` images: always the same number of draws from `rng`."""
+        uniform = rng.random((8, n))
+        top, left = (uniform[:2] * (2 * self.padding + 1)).astype(np.int64)
+        return Draw(top, left, (uniform[2] < 0.5) & self.flip, uniform[3:])
+
+    def apply(self, images: Tensor, draw: Draw) -> Tensor:
+        """Augment `images` by the choices of `draw`."""
+        images = crop_flip(images, draw.top, draw.left, draw.flip, self.padding)
+        if self.policy is None:
+            return images
+        chosen = policy(self.policy, images.shape[2], images.shape[3], images.device)
+        return chosen.operations(images, chosen.choose(draw.operations))
+
+    def __call__(self, images: Tensor, rng: np.random.Generator) -> Tensor:
+        """Augment a batch with fresh choices."""
+        return self.apply(images, self.draw(len(images), rng))
+
+
+@dataclass(frozen=True)
+class Normalize:
+    """uint8 → float32, (x / 255 − mean) / std of each channel."""
+
+    mean: tuple[float, float, float]
+    std: tuple[float, float, float]
+
+    def __call__(self, images: Tensor) -> Tensor:
+        """Normalise [B, 3, H, W]."""
+        std = torch.tensor(self.std, device=images.device).view(3, 1, 1)
+        mean = torch.tensor(self.mean, device=images.device).view(3, 1, 1)
+        return images.float().sub_(mean * 255).div_(std * 255)
