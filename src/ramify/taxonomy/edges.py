@@ -45,7 +45,7 @@ def parse_edges(header: list[str], rows: list[list[str]], lines: list[int], name
     for child, parent in parents.items():
         if parent is not None and parent not in parents and "level" in column:
             raise RamifyError(
-                f"{name} line {line_of[child]}: no row for the parent {parent[1]!r} at level {parent[0]}: add it"
+                f"{name} line {line_of[child]}: add a row for {parent[1]!r} at level {parent[0]}"
             )
     _refuse_cycles(parents, line_of, name)
     leaves = [node for node in parents if node not in inner]

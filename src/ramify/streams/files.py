@@ -1,0 +1,151 @@
+"""Streams on disk: one safetensors file, or a CSV of your own."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ramify.errors import RamifyError
+from ramify.files import write_atomic
+from ramify.streams.stream import Stream
+from ramify.taxonomy import Taxonomy
+from ramify.taxonomy.read import read_table, read_text
+
+FORMAT = "ramify-stream"
+VERSION = 1
+_ARRAYS = {"image": np.int32, "level": np.uint8, "label": np.int32, "task_starts": np.int32}
+_FIELDS: dict[str, type] = {
+    "setup": str,
+    "seed": int,
+    "levels": list,
+    "classes": list,
+    "taxonomy": str,
+    "images": int,
+    "settings": dict,
+}
+
+
+def save_stream(stream: Stream, path: Path) -> None:
+    """Write a stream: four small integer arrays, and the rest as JSON in the file's metadata."""
+    from safetensors.numpy import save
+
+    arrays = {name: getattr(stream, name).astype(dtype) for name, dtype in _ARRAYS.items()}
+    facts = {name: getattr(stream, name) for name in _FIELDS}
+    # One key only: safetensors does not keep the order of several, and equal streams should be equal files.
+    write_atomic(path, save(arrays, {FORMAT: json.dumps({"version": VERSION, **facts})}))
+
+
+def load_stream(path: Path) -> Stream:
+    """Read and validate a stream that `save_stream` wrote."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="np") as file:
+            facts = _facts((file.metadata() or {}).get(FORMAT), path)
+            if sorted(file.keys()) != sorted(_ARRAYS):
+                raise RamifyError(
+                    f"{path} holds {sorted(file.keys())}, expected {sorted(_ARRAYS)}: not a stream"
+                )
+            arrays = {name: file.get_tensor(name) for name in _ARRAYS}
+    except (SafetensorError, OSError, TypeError, ValueError) as error:
+        raise RamifyError(f"cannot read a stream from {path}: {error}") from error
+    for name, dtype in _ARRAYS.items():
+        if arrays[name].dtype != dtype or arrays[name].ndim != 1:
+            found = f"{arrays[name].dtype} of {arrays[name].ndim} dimensions"
+            raise RamifyError(
+                f"{path}: {name} is {found}, expected a list of {np.dtype(dtype)}: the file is damaged"
+            )
+    starts, length = arrays.pop("task_starts").astype(np.int64), len(arrays["image"])
+    if not len(starts) or starts[0] != 0 or (np.diff(starts, append=length) <= 0).any():
+        raise RamifyError(f"{path}: the task starts do not rise from 0 to the end: the file is damaged")
+    task = np.repeat(np.arange(len(starts)), np.diff(starts, append=length))
+    try:
+        return Stream(**arrays, task=task, **facts)
+    except RamifyError as error:
+        raise RamifyError(f"{path} is damaged: {error}") from error
+
+
+def _facts(text: str | None, path: Path) -> dict[str, Any]:
+    try:
+        facts = json.loads(text or "null")
+    except (ValueError, RecursionError):
+        facts = None
+    if not isinstance(facts, dict):
+        raise RamifyError(f"{path} is no ramify stream: its metadata has no readable {FORMAT!r}")
+    version = facts.pop("version", None)
+    if version != VERSION:
+        raise RamifyError(f"{path} has stream format {version!r}, this ramify reads {VERSION}: build it anew")
+    wrong = [key for key, kind in _FIELDS.items() if type(facts.get(key)) is not kind]
+    numbers = [] if wrong else [*facts["levels"], *facts["classes"]]
+    if wrong or facts.keys() != _FIELDS.keys() or any(type(number) is not int for number in numbers):
+        raise RamifyError(f"{path}: the metadata has no usable {wrong or sorted(facts)}: the file is damaged")
+    return {**facts, "levels": tuple(facts["levels"]), "classes": tuple(facts["classes"])}
+
+
+def read_csv(path: Path, taxonomy: Taxonomy, images: int) -> Stream:
+    """Read a stream from CSV columns `image,level,label[,task]`, one row an arrival.
+
+    `image` is an index among the training images, `level` a level of the dataset's tree, `label` a class name
+    or index of that level (a name wins), `task` counts 0, 1, 2, … The stream uses the levels that occur.
+    """
+    header, rows, lines = read_table(read_text(path), path.name)
+    if not {"image", "level", "label"} <= set(header) <= {"image", "level", "label", "task"}:
+        raise RamifyError(
+            f"{path.name} line 1: columns {','.join(header)!r}, expected image,level,label[,task]"
+        )
+    if not rows:
+        raise RamifyError(f"{path.name} has no rows below its header: expected one row an arrival")
+    columns = {name: header.index(name) for name in header}
+    index = [{name: i for i, name in enumerate(taxonomy.names(h))} for h in range(1, taxonomy.depth + 1)]
+    table = np.zeros((4, len(rows)), np.int64)  # image, level, label, task
+    for i, (row, line) in enumerate(zip(rows, lines, strict=True)):
+        where = f"{path.name} line {line}"
+        table[0, i] = _number(row[columns["image"]], 0, images, "image", where)
+        level = _number(row[columns["level"]], 1, taxonomy.depth + 1, "level", where)
+        names, text = index[level - 1], row[columns["label"]]
+        known = names.get(text)
+        table[1, i] = level
+        table[2, i] = (
+            _number(text, 0, len(names), f"label at level {level}", where) if known is None else known
+        )
+        if "task" in columns:
+            table[3, i] = _number(row[columns["task"]], 0, len(rows), "task", where)
+    steps = np.diff(table[3], prepend=0)
+    jumps = np.flatnonzero((steps < 0) | (steps > np.minimum(np.arange(len(rows)), 1)))
+    if len(jumps):
+        raise RamifyError(f"{path.name} line {lines[jumps[0]]}: number the tasks 0, 1, 2, … in order")
+    levels, renumbered = np.unique(table[1], return_inverse=True)
+    return Stream(
+        image=table[0],
+        level=renumbered + 1,
+        label=table[2],
+        task=table[3],
+        setup="csv",
+        seed=0,
+        levels=tuple(levels.tolist()),
+        classes=tuple(taxonomy.sizes[h - 1] for h in levels),
+        taxonomy=taxonomy.fingerprint,
+        images=images,
+    )
+
+
+def write_csv(stream: Stream, path: Path, taxonomy: Taxonomy) -> None:
+    """Write a stream as the CSV that `read_csv` reads, with class names."""
+    names = [taxonomy.names(level) for level in stream.levels]
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(("image", "level", "label", "task"))
+    for image, level, label, task in zip(stream.image, stream.level, stream.label, stream.task, strict=True):
+        writer.writerow((image, stream.levels[level - 1], names[level - 1][label], task))
+    write_atomic(path, text.getvalue())
+
+
+def _number(text: str, low: int, high: int, name: str, where: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) < 16 and low <= int(text) < high):
+        raise RamifyError(f"{where}: {name} {text!r}: expected a number from {low} to {high - 1}")
+    return int(text)

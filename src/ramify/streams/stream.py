@@ -1,0 +1,170 @@
+"""A stream: which image arrives when, with which label at which level."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ramify.errors import RamifyError
+from ramify.taxonomy import IntArray, Taxonomy
+
+if TYPE_CHECKING:
+    from ramify.datasets import Dataset
+
+
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """Arrivals in order. A learner sees image, level and label; tasks and the tree are for the record only.
+
+    Levels count 1..H over the levels the stream uses: `dataset.taxonomy.restrict(stream.levels)`.
+    """
+
+    image: IntArray  # index among the training images
+    level: IntArray  # 1 = coarsest
+    label: IntArray  # class within its level
+    task: IntArray  # from 0, contiguous
+    setup: str
+    seed: int
+    levels: tuple[int, ...]  # levels of the dataset's tree
+    classes: tuple[int, ...]  # number of classes at each of these levels
+    taxonomy: str  # fingerprint of the dataset's whole tree
+    images: int  # number of training images of the dataset
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("image", "level", "label", "task"):
+            array = np.asarray(getattr(self, name))
+            if array.ndim != 1 or array.dtype.kind not in "iu":
+                raise RamifyError(
+                    f"stream: {name} must be a list of integers, found {array.dtype}{array.shape}"
+                )
+            array = array.astype(np.int64)
+            array.flags.writeable = False
+            object.__setattr__(self, name, array)
+        self._validate()
+
+    def _validate(self) -> None:
+        lengths = {name: len(getattr(self, name)) for name in ("image", "level", "label", "task")}
+        if len(set(lengths.values())) > 1 or not len(self):
+            raise RamifyError(f"stream: expected arrays of one length above 0, found {lengths}")
+        if len(self.levels) != len(self.classes) or not _rising(self.levels) or min(self.classes) < 1:
+            raise RamifyError(f"stream: levels {self.levels} do not fit class counts {self.classes}")
+        _within("image", self.image, np.int64(self.images))
+        _within("level", self.level - 1, np.int64(len(self.levels)), shown=self.level)
+        _within("label", self.label, np.asarray(self.classes)[self.level - 1])
+        if self.task[0] != 0 or not np.isin(np.diff(self.task), (0, 1)).all():
+            raise RamifyError("stream: tasks must be numbered 0, 1, 2, … in the order of the stream")
+
+    def __len__(self) -> int:
+        return len(self.image)
+
+    @property
+    def tasks(self) -> int:
+        """The number of tasks."""
+        return int(self.task[-1]) + 1
+
+    @cached_property
+    def task_starts(self) -> IntArray:
+        """Position of the first arrival of each task."""
+        return np.searchsorted(self.task, np.arange(self.tasks))
+
+    @cached_property
+    def first_seen(self) -> IntArray:
+        """Positions at which a class, of any level, arrives for the first time; rising."""
+        offsets = np.concatenate(([0], np.cumsum(self.classes)))
+        return np.sort(np.unique(offsets[self.level - 1] + self.label, return_index=True)[1])
+
+    def summary(self) -> list[dict[str, Any]]:
+        """For each task its samples, its levels and how many classes it is the first to show."""
+        new = np.bincount(self.task[self.first_seen], minlength=self.tasks)
+        bounds = [*self.task_starts.tolist(), len(self)]
+        return [
+            {
+                "samples": bounds[t + 1] - bounds[t],
+                "levels": np.unique(self.level[bounds[t] : bounds[t + 1]]).tolist(),
+                "new_classes": int(new[t]),
+            }
+            for t in range(self.tasks)
+        ]
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 over all arrivals, the levels and the tree."""
+        digest = hashlib.sha256(json.dumps([self.levels, self.classes, self.taxonomy, self.images]).encode())
+        for array in (self.image, self.level, self.label, self.task):
+            digest.update(array.astype("<i8").tobytes())
+        return digest.hexdigest()
+
+    def check(self, dataset: Dataset) -> None:
+        """Refuse, naming the difference, if the stream was not made for this dataset."""
+        tree, leaves = dataset.taxonomy, dataset.train.leaves
+        if tree.fingerprint != self.taxonomy:
+            raise RamifyError(
+                f"the stream was made for another tree than that of {dataset.name!r}: its levels "
+                f"{list(self.levels)} have {list(self.classes)} classes, the dataset's tree has "
+                f"{list(tree.sizes)}; build it anew for this dataset"
+            )
+        if len(leaves) != self.images:
+            raise RamifyError(
+                f"the stream is over {self.images} images, {dataset.name!r} has {len(leaves)}: build it anew"
+            )
+        wrong = np.flatnonzero(labels_of(tree, self.levels, leaves[self.image], self.level) != self.label)
+        if len(wrong):
+            at = wrong[0]
+            name = tree.names(self.levels[self.level[at] - 1])[self.label[at]]
+            raise RamifyError(
+                f"{len(wrong)} labels of the stream are not those of {dataset.name!r}: image "
+                f"{self.image[at]}, at position {at}, is no {name!r}; build it anew for this dataset"
+            )
+
+    def save(self, path: str | Path) -> None:
+        """Write the stream to one file (safetensors), whole or not at all."""
+        from ramify.streams.files import save_stream
+
+        save_stream(self, Path(path))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Stream:
+        """Read a stream that `save` wrote; anything else is refused."""
+        from ramify.streams.files import load_stream
+
+        return load_stream(Path(path))
+
+    @classmethod
+    def from_csv(cls, path: str | Path, dataset: Dataset) -> Stream:
+        """Read your own stream: columns `image,level,label[,task]`; see `ramify.streams.files.read_csv`."""
+        from ramify.streams.files import read_csv
+
+        return read_csv(Path(path), dataset.taxonomy, len(dataset.train.leaves))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Stream) and all(
+            np.array_equal(getattr(self, f.name), getattr(other, f.name)) for f in fields(self)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def labels_of(tree: Taxonomy, levels: Sequence[int], leaves: IntArray, level: IntArray) -> IntArray:
+    """The class of each leaf at its stream level, an index into `levels` counted from 1."""
+    labels: IntArray = np.stack([tree.leaf_to(h) for h in levels])[level - 1, leaves]
+    return labels
+
+
+def _rising(levels: Sequence[int]) -> bool:
+    return len(levels) > 0 and levels[0] >= 1 and all(a < b for a, b in pairwise(levels))
+
+
+def _within(name: str, values: IntArray, limits: Any, shown: IntArray | None = None) -> None:
+    wrong = np.flatnonzero((values < 0) | (values >= limits))
+    if len(wrong):
+        found = (values if shown is None else shown)[wrong[0]]
+        raise RamifyError(f"stream: {name} {found} at position {wrong[0]} is out of range")
