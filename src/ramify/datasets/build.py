@@ -1,0 +1,184 @@
+"""Building a cache of decoded images: in parallel, in constant memory, resumable after any interruption."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ramify.datasets.cache import FORMAT, SPLITS, Contents, Images, Recipe, digest
+from ramify.datasets.decode import BrokenImage, quiet_pillow
+from ramify.datasets.progress import progress_bar
+from ramify.errors import RamifyError
+from ramify.files import sync, write_atomic
+from ramify.taxonomy import write_taxonomy
+
+HEADER_BYTES = 128
+CHUNK_BYTES = 2**21
+SECONDS_BETWEEN_SAVES = 2.0
+NAMES_IN_ERROR = 10
+
+Broken = list[tuple[int, str, str]]
+"""Index, name and reason of each image that cannot be used."""
+Chunk = tuple[NDArray[np.uint8], Broken]
+
+
+def build(folder: Path, recipe: Recipe, size: int, progress: bool, skip_broken: bool) -> None:
+    """Decode all images of a recipe into `folder`, which appears whole or not at all.
+
+    The work is kept beside it, in a folder whose name ends in `.partial`, and continued by the next call.
+    """
+    contents = recipe.contents()
+    partial = folder.with_name(f".{folder.name}.partial")
+    partial.mkdir(parents=True, exist_ok=True)
+    splits: dict[str, Images] = {"train": contents.train, "test": contents.test}
+    state = _read_state(partial)
+    total, done = sum(len(s.leaves) for s in splits.values()), sum(state[s]["read"] for s in SPLITS)
+    _check_space(partial, (total - done) * 3 * size * size)
+    with (
+        quiet_pillow(),
+        ThreadPoolExecutor(os.cpu_count()) as pool,
+        progress_bar(f"decoding {recipe.name}", total, done, progress) as advance,
+    ):
+        for name, images in splits.items():
+            _write_split(partial, name, images, size, state, pool, advance)
+    broken = [tuple(entry) for name in SPLITS for entry in state[name]["broken"]]
+    if broken:
+        write_atomic(partial / "broken.txt", "".join(f"{name}: {reason}\n" for _, name, reason in broken))
+        if not skip_broken:
+            raise broken_error(recipe.name, broken, partial)
+    _finish(partial, contents, splits, size, state)
+    if folder.exists():
+        shutil.rmtree(folder)
+    partial.rename(folder)
+    sync(folder.parent)
+
+
+def broken_error(name: str, broken: Sequence[Any], folder: Path) -> RamifyError:
+    """One line that names the images that cannot be used."""
+    listed = ", ".join(f"{image} ({reason})" for _, image, reason in broken[:NAMES_IN_ERROR])
+    more = f" and {len(broken) - NAMES_IN_ERROR} more" if len(broken) > NAMES_IN_ERROR else ""
+    return RamifyError(
+        f"{name}: {len(broken)} images cannot be used: {listed}{more} (all in {folder / 'broken.txt'}); "
+        "mend them, or leave them out with --skip-broken (skip_broken=True)"
+    )
+
+
+def _read_state(partial: Path) -> dict[str, Any]:
+    """How far each split was read; what was written after the last save is cut off again."""
+    try:
+        state: dict[str, Any] = json.loads((partial / "state.json").read_text("utf-8"))
+    except (OSError, ValueError):
+        state = {name: {"read": 0, "broken": []} for name in SPLITS}
+    return state
+
+
+def _write_split(
+    partial: Path,
+    name: str,
+    images: Images,
+    size: int,
+    state: dict[str, Any],
+    pool: ThreadPoolExecutor,
+    advance: Callable[[int], None],
+) -> None:
+    done = state[name]
+    image_bytes, saved = 3 * size * size, time.monotonic()
+    with (partial / f"{name}.npy").open("ab") as file:
+
+        def save() -> None:
+            file.flush()
+            os.fsync(file.fileno())
+            write_atomic(partial / "state.json", json.dumps(state))
+
+        file.truncate(HEADER_BYTES + (done["read"] - len(done["broken"])) * image_bytes)
+        file.seek(0, os.SEEK_END)
+        try:
+            for pixels, broken in _chunks(images, size, done["read"], pool):
+                file.write(pixels.data)
+                done["read"] += len(pixels) + len(broken)
+                done["broken"] += broken
+                advance(len(pixels) + len(broken))
+                if time.monotonic() - saved > SECONDS_BETWEEN_SAVES:
+                    save()
+                    saved = time.monotonic()
+        finally:
+            save()
+
+
+def _chunks(images: Images, size: int, start: int, pool: ThreadPoolExecutor) -> Iterator[Chunk]:
+    """The decoded images from `start` on, in order; only a few chunks exist at any time."""
+    step = max(1, CHUNK_BYTES // (3 * size * size))
+
+    def read(first: int) -> Chunk:
+        pixels, broken = [], []
+        for index in range(first, min(first + step, len(images.leaves))):
+            try:
+                pixels.append(images.read(index, size))
+            except BrokenImage as reason:
+                broken.append((index, images.name(index), str(reason)))
+        return np.array(pixels, dtype=np.uint8).reshape(-1, 3, size, size), broken
+
+    waiting: deque[Future[Chunk]] = deque()
+    for first in range(start, len(images.leaves), step):
+        waiting.append(pool.submit(read, first))
+        if len(waiting) > 2 * (os.cpu_count() or 1):
+            yield waiting.popleft().result()
+    while waiting:
+        yield waiting.popleft().result()
+
+
+def _finish(
+    partial: Path, contents: Contents, splits: dict[str, Images], size: int, state: dict[str, Any]
+) -> None:
+    checksums, all_broken = {}, []
+    for name, images in splits.items():
+        broken = state[name]["broken"]
+        leaves = np.delete(images.leaves, [index for index, *_ in broken])
+        np.save(partial / f"{name}-leaves.npy", leaves.astype("<i8"), allow_pickle=False)
+        with (partial / f"{name}.npy").open("r+b") as file:
+            file.write(_header((len(leaves), 3, size, size)))
+        checksums[name] = digest(partial / f"{name}.npy", skip=HEADER_BYTES)
+        all_broken += broken
+    write_taxonomy(contents.taxonomy, partial / "taxonomy.csv")
+    meta = {
+        "format": FORMAT,
+        "sha256": checksums,
+        "broken": all_broken,
+        "notes": contents.notes,
+        "warnings": contents.warnings,
+    }
+    write_atomic(partial / "cache.json", json.dumps(meta, indent=1))
+    (partial / "state.json").unlink()
+    for path in partial.iterdir():
+        sync(path)
+
+
+def _header(shape: tuple[int, ...]) -> bytes:
+    """The .npy header of a uint8 array, padded to a length that does not depend on the shape."""
+    file = io.BytesIO()
+    np.lib.format.write_array_header_1_0(file, {"descr": "|u1", "fortran_order": False, "shape": shape})
+    text = file.getvalue().rstrip()
+    if len(text) >= HEADER_BYTES:
+        raise RamifyError(f"an array of shape {shape} is too large for a cache")
+    length = (HEADER_BYTES - 10).to_bytes(2, "little")
+    return text[:8] + length + text[10:].ljust(HEADER_BYTES - 11) + b"\n"
+
+
+def _check_space(folder: Path, needed: int) -> None:
+    free = shutil.disk_usage(folder).free
+    if needed > free:
+        raise RamifyError(
+            f"{folder.parent} has {free / 1e9:.1f} GB free, the decoded images need {needed / 1e9:.1f} GB: "
+            "choose another place with RAMIFY_DATA or --data-dir, or a smaller image size"
+        )

@@ -1,0 +1,67 @@
+"""What a dataset is: train and test images, their leaf classes, the tree, and how to normalise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ramify.errors import RamifyError
+from ramify.taxonomy import Taxonomy
+
+Channels = tuple[float, float, float]
+
+IMAGENET_MEAN: Channels = (0.485, 0.456, 0.406)
+IMAGENET_STD: Channels = (0.229, 0.224, 0.225)
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Images, uint8 [n, 3, size, size] (an array or a memory map), and their leaf classes, int64 [n]."""
+
+    images: NDArray[np.uint8]
+    leaves: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        shape = self.images.shape
+        if self.images.dtype != np.uint8 or len(shape) != 4 or shape[1] != 3 or shape[2] != shape[3]:
+            raise RamifyError(f"images are {self.images.dtype} {shape}: expected uint8 [n, 3, size, size]")
+        if self.leaves.dtype != np.int64 or self.leaves.shape != shape[:1]:
+            raise RamifyError(
+                f"leaf labels are {self.leaves.dtype} {self.leaves.shape}: expected int64 [{shape[0]}]"
+            )
+
+    def __len__(self) -> int:
+        return len(self.leaves)
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Two splits over the leaves of one tree.
+
+    `mean` and `std` are per channel of images scaled to 0..1; `fingerprint` is a SHA-256 over pixels, labels
+    and tree; `notes` say how it was made (a split's seed, skipped images, a checksum that differs).
+    """
+
+    name: str
+    train: Split
+    test: Split
+    taxonomy: Taxonomy
+    mean: Channels
+    std: Channels
+    fingerprint: str
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.train.images.shape[1:] != self.test.images.shape[1:]:
+            shapes = f"{self.train.images.shape[1:]} and {self.test.images.shape[1:]}"
+            raise RamifyError(f"{self.name}: train and test images differ in shape ({shapes})")
+        for split in (self.train, self.test):
+            if len(split) and not 0 <= split.leaves.min() <= split.leaves.max() < self.taxonomy.leaves:
+                raise RamifyError(f"{self.name}: a label lies outside 0..{self.taxonomy.leaves - 1}")
+
+    @property
+    def image_size(self) -> int:
+        """The side of the square images, in pixels."""
+        return int(self.train.images.shape[-1])

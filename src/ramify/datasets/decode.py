@@ -1,0 +1,73 @@
+"""From an image file to pixels: any mode becomes 8-bit RGB, any shape is stretched to a square."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".gif", ".webp", ".bmp", ".tif", ".tiff", ".ppm", ".pgm"})
+
+# Only formats that are decoded in process: an EPS file, for one, would be run by Ghostscript.
+FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM")
+
+MAX_PIXELS = 80_000_000
+
+
+class BrokenImage(Exception):
+    """An image that cannot be used; the message says why."""
+
+
+@contextmanager
+def quiet_pillow() -> Iterator[None]:
+    """Silence Pillow's remarks on odd metadata, for all threads, and make its bomb warning an error."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("error", Image.DecompressionBombWarning)
+        yield
+
+
+def decode(source: Path | bytes, size: int) -> NDArray[np.uint8]:
+    """The first frame of an image as uint8 [3, size, size], upright (EXIF), on white where transparent."""
+    try:
+        data = source.read_bytes() if isinstance(source, Path) else source
+        if not data:
+            raise BrokenImage("it is empty")
+        with Image.open(io.BytesIO(data), formats=FORMATS) as image:
+            if image.width * image.height > MAX_PIXELS:
+                raise BrokenImage(f"{image.width}×{image.height} pixels, more than {MAX_PIXELS:,}")
+            return stretch(_rgb(ImageOps.exif_transpose(image)), size)
+    except UnidentifiedImageError as error:
+        raise BrokenImage("not an image of a known format") from error
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        raise BrokenImage(f"more than {MAX_PIXELS:,} pixels") from error
+    except BrokenImage:
+        raise
+    except OSError as error:
+        raise BrokenImage(error.strerror or str(error)) from error
+    except Exception as error:  # Pillow's decoders raise whatever a damaged file leads them to
+        raise BrokenImage(f"{type(error).__name__}: {error}") from error
+
+
+def stretch(image: Image.Image, size: int) -> NDArray[np.uint8]:
+    """An RGB image as uint8 [3, size, size], resized without regard to its aspect (antialiased bilinear)."""
+    if image.size != (size, size):
+        image = image.resize((size, size), Image.Resampling.BILINEAR)
+    return np.asarray(image).transpose(2, 0, 1)
+
+
+def _rgb(image: Image.Image) -> Image.Image:
+    if image.mode.startswith("I"):  # 16-bit grey; Pillow would clip it at 255
+        return Image.fromarray((np.asarray(image) >> 8).clip(0, 255).astype(np.uint8)).convert("RGB")
+    if image.mode == "F":
+        raise BrokenImage("its pixels are 32-bit floats of unknown range")
+    if image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info:
+        layer = image.convert("RGBA")
+        return Image.alpha_composite(Image.new("RGBA", layer.size, "white"), layer).convert("RGB")
+    return image.convert("RGB")

@@ -1,0 +1,159 @@
+"""`load_dataset`: from a name or a path to a `Dataset`."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ramify.datasets.cache import SPLITS, Cache, Contents, open_or_build
+from ramify.datasets.dataset import Dataset, Split
+from ramify.datasets.registry import SOURCES, Source, find_source
+from ramify.errors import RamifyError
+from ramify.taxonomy import Taxonomy, read_taxonomy
+
+log = logging.getLogger("ramify")
+
+MAX_SIZE = 1024
+
+
+def user_cache() -> Path:
+    """The user's cache folder for ramify."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ramify"
+
+
+def data_root(data_dir: str | Path | None = None) -> Path:
+    """Where datasets live: `data_dir`, else RAMIFY_DATA, else the user's cache folder."""
+    return Path(data_dir or os.environ.get("RAMIFY_DATA") or user_cache()).expanduser()
+
+
+def load_dataset(
+    name_or_path: str | Path,
+    data_dir: str | Path | None = None,
+    image_size: int | None = None,
+    taxonomy: str | Path | Taxonomy | None = None,
+    progress: bool = True,
+    skip_broken: bool = False,
+    any_counts: bool = False,
+) -> Dataset:
+    """Open a dataset by its name, or your own by the path of a folder, a CSV manifest or a Parquet file.
+
+    Images are decoded once to `image_size` (None: the dataset's own) below the data folder and memory-mapped.
+    `taxonomy`, a tree or what `read_taxonomy` reads, is laid over the classes by their names. `skip_broken`
+    leaves out images that cannot be decoded; `any_counts` accepts a tree of other sizes than the published.
+    """
+    root = data_root(data_dir)
+    source = _source(name_or_path)
+    size = source.image_size if image_size is None else image_size
+    if not isinstance(size, int) or not 1 <= size <= MAX_SIZE:
+        raise RamifyError(f"image size {size!r}: expected a whole number of pixels from 1 to {MAX_SIZE}")
+    tree = read_taxonomy(taxonomy) if isinstance(taxonomy, str | Path) else taxonomy
+    recipe = source.open(root)
+
+    def checked() -> Contents:
+        contents = recipe.contents()
+        _check(source, contents.taxonomy, {s: getattr(contents, s).leaves for s in SPLITS}, any_counts)
+        if tree is not None:
+            _leaf_map(contents.taxonomy, tree, source.name)
+        return contents
+
+    cache = open_or_build(replace(recipe, contents=checked), size, _decoded(root), progress, skip_broken)
+    _check(source, cache.taxonomy, cache.leaves, any_counts)
+    for warning in cache.meta["warnings"]:
+        log.warning("%s", warning)
+    return _assemble(source, cache, tree)
+
+
+def _source(name_or_path: str | Path) -> Source:
+    """A known name wins over a path (`./garden` is the path)."""
+    if str(name_or_path) in SOURCES:
+        return SOURCES[str(name_or_path)]
+    path = Path(name_or_path).expanduser()
+    if not path.exists():
+        return find_source(str(name_or_path))
+    from ramify.datasets.own import own_source
+
+    return own_source(path)
+
+
+def _decoded(root: Path) -> Path:
+    """The folder for decoded images: below the data folder, or the user's cache where that is read-only."""
+    nearest = next(p for p in (root, *root.absolute().parents) if p.exists())
+    return (root if os.access(nearest, os.W_OK) else user_cache()) / "decoded"
+
+
+def _check(source: Source, tree: Taxonomy, leaves: Mapping[str, NDArray[np.int64]], any_counts: bool) -> None:
+    if source.counts and tree.sizes != source.counts and not any_counts:
+        raise RamifyError(
+            f"{source.name}: the tree has {tree.sizes} classes a level, published are {source.counts}; "
+            "check the files, or accept it with --any-counts (any_counts=True)"
+        )
+    for split in SPLITS:
+        if not len(leaves[split]):
+            raise RamifyError(f"{source.name}: there are no {split} images")
+    missing = np.flatnonzero(np.bincount(leaves["train"], minlength=tree.leaves) == 0)
+    if len(missing):
+        name = tree.names(tree.depth)[missing[0]]
+        raise RamifyError(
+            f"{source.name}: {len(missing)} classes have no training image, {name!r} first; "
+            "add images or take the class out"
+        )
+
+
+def _assemble(source: Source, cache: Cache, tree: Taxonomy | None) -> Dataset:
+    leaves = dict(cache.leaves)
+    if tree is not None:
+        mapping, tree = _leaf_map(cache.taxonomy, tree, source.name)
+        leaves = {split: mapping[found] for split, found in leaves.items()}
+    tree = tree or cache.taxonomy
+    checksum = hashlib.sha256(json.dumps([cache.meta["sha256"], tree.fingerprint], sort_keys=True).encode())
+    for split in SPLITS:
+        checksum.update(leaves[split].astype("<i8").tobytes())
+    skipped = cache.meta["broken"]
+    notes = (*cache.meta["notes"], *cache.meta["warnings"])
+    train, test = (Split(cache.images[split], leaves[split]) for split in SPLITS)
+    return Dataset(
+        source.name,
+        train,
+        test,
+        tree,
+        source.mean,
+        source.std,
+        checksum.hexdigest(),
+        (*notes, f"{len(skipped)} broken images left out") if skipped else notes,
+    )
+
+
+def _leaf_map(own: Taxonomy, tree: Taxonomy, name: str) -> tuple[NDArray[np.int64], Taxonomy]:
+    """The leaf of `tree` for each leaf of `own`, by name; leaves of `tree` without images are cut off.
+
+    Names that differ in nothing but case and punctuation match: a folder cannot be called `Ram C/V`.
+    """
+    known = {leaf: index for index, leaf in enumerate(tree.names(tree.depth))}
+    plain = {_plain(leaf): index for leaf, index in known.items()}
+    if len(plain) < len(known):
+        plain = {}
+    found = [known.get(leaf, plain.get(_plain(leaf), -1)) for leaf in own.names(own.depth)]
+    strangers = [leaf for leaf, index in zip(own.names(own.depth), found, strict=True) if index < 0]
+    if strangers:
+        raise RamifyError(
+            f"{name}: {len(strangers)} classes are not leaves of the given tree, {strangers[0]!r} first; "
+            "add them to the tree or rename them"
+        )
+    if len(set(found)) < len(found):
+        raise RamifyError(f"{name}: two classes have the same leaf in the given tree: rename one of them")
+    kept = np.unique(found)
+    attributes = {key: [values[i] for i in kept] for key, values in tree.leaf_attributes.items()}
+    return np.searchsorted(kept, found), Taxonomy.from_rows([tree.path(i) for i in kept], attributes)
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\W_]+", "", name).casefold()

@@ -1,0 +1,50 @@
+"""Datasets by name: each source says where its files are expected and how to get them."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ramify.datasets.cache import Recipe
+from ramify.datasets.dataset import IMAGENET_MEAN, IMAGENET_STD, Channels
+from ramify.errors import RamifyError
+
+
+@dataclass(frozen=True)
+class Source:
+    """A dataset that ramify knows by name.
+
+    `open` finds the files below the data folder, or raises saying how to provide them; `get` downloads
+    them there (None: it cannot). `counts` (classes a level) and `images` (train, test) are as published.
+    """
+
+    name: str
+    summary: str
+    open: Callable[[Path], Recipe]
+    get: Callable[[Path, bool], None] | None = None
+    image_size: int = 224
+    mean: Channels = IMAGENET_MEAN
+    std: Channels = IMAGENET_STD
+    counts: tuple[int, ...] = ()
+    images: tuple[int, int] | None = None
+
+
+SOURCES: dict[str, Source] = {}
+
+
+def register(source: Source) -> None:
+    """Make a source known by its name."""
+    SOURCES[source.name] = source
+
+
+def find_source(name: str) -> Source:
+    """The source of this name."""
+    if name not in SOURCES:
+        near = difflib.get_close_matches(name.lower(), SOURCES, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(SOURCES)};"
+        raise RamifyError(
+            f"no dataset {name!r}: {hint} (or the path of a folder, a .csv or a .parquet of your own)"
+        )
+    return SOURCES[name]
