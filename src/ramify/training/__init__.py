@@ -1,1 +1,1 @@
-"""training"""
+"""Augmentation, CutMix within a level, objectives and learning-rate schedules."""

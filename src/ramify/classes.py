@@ -1,0 +1,72 @@
+"""The classes that a learner has met, in order of first sight: labels and levels, no tree."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from ramify.errors import RamifyError
+from ramify.state import Stateful
+
+Ints = npt.NDArray[np.int64]
+
+
+class Classes(Stateful):
+    """Numbers every (level, label) pair when it is first seen; a number never changes.
+
+    >>> classes = Classes()
+    >>> classes.meet(1, "animal", when=0), classes.meet(2, "dog", when=5), classes.meet(1, "animal", when=9)
+    (0, 1, 0)
+    >>> classes.of_level(2), classes.first_seen[1]
+    (array([1]), 5)
+    """
+
+    _state: ClassVar[tuple[str, ...]] = ("labels", "level_of", "first_seen")
+
+    def __init__(self) -> None:
+        self.labels: list[Any] = []  # class -> label as the user gave it
+        self.level_of: Ints = np.empty(0, np.int64)
+        self.first_seen: Ints = np.empty(0, np.int64)  # T_c of eq. 4: stream samples seen before the class
+        self._number: dict[tuple[int, Any], int] = {}
+        self._of_level: dict[int, Ints] = {}
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def levels(self) -> list[int]:
+        """The levels met so far, coarsest first."""
+        return sorted(self._of_level)
+
+    def of_level(self, level: int) -> Ints:
+        """The classes of one level, in order of first sight."""
+        return self._of_level.get(level, np.empty(0, np.int64))
+
+    def find(self, level: int, label: Any) -> int | None:
+        """The class's number, or None if it has not been met."""
+        return self._number.get((level, label))
+
+    def meet(self, level: int, label: Any, when: int) -> int:
+        """The class's number; a class met for the first time gets the next one."""
+        known = self._number.get((level, label))
+        if known is not None:
+            return known
+        if level < 1:
+            raise RamifyError(f"level {level} was given; levels count from 1, the coarsest")
+        self._number[level, label] = len(self.labels)
+        self.labels.append(label)
+        self.level_of = np.append(self.level_of, level)
+        self.first_seen = np.append(self.first_seen, when)
+        self._of_level[level] = np.append(self.of_level(level), len(self.labels) - 1)
+        return len(self.labels) - 1
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from `state`."""
+        super().restore(state)
+        self._number = {
+            (int(level), label): number
+            for number, (level, label) in enumerate(zip(self.level_of, self.labels, strict=True))
+        }
+        self._of_level = {int(h): np.flatnonzero(self.level_of == h) for h in np.unique(self.level_of)}

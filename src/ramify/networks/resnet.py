@@ -1,0 +1,80 @@
+"""ResNet18 and ResNet34 (He et al. 2016) that return a feature, with the two stems in use for small images."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+BLOCKS = {"resnet18": (2, 2, 2, 2), "resnet34": (3, 4, 6, 3)}
+Stem = Literal["imagenet", "cifar"]
+
+
+class BasicBlock(nn.Module):
+    """Two 3×3 convolutions and a shortcut."""
+
+    def __init__(self, inputs: int, outputs: int, stride: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(outputs)
+        self.conv2 = nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(outputs)
+        self.relu = nn.ReLU(inplace=True)
+        self.shortcut: nn.Module = nn.Identity()
+        if stride != 1 or inputs != outputs:
+            self.shortcut = nn.Sequential(
+                nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs)
+            )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Residual sum of both branches."""
+        y = self.relu(self.bn1(self.conv1(x)))
+        y = self.bn2(self.conv2(y))
+        out: Tensor = self.relu(y + self.shortcut(x))
+        return out
+
+
+class ResNet(nn.Module):
+    """The feature before the classifier: 512 × width values an image.
+
+    `imagenet` is the 7×7 stride-2 stem with max-pooling, `cifar` a 3×3 stride-1 stem without.
+    """
+
+    def __init__(
+        self,
+        blocks: tuple[int, int, int, int],
+        stem: Stem = "imagenet",
+        width: float = 1.0,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        widths = [max(1, round(w * width)) for w in (64, 128, 256, 512)]
+        if stem == "imagenet":
+            first = nn.Conv2d(3, widths[0], 7, 2, 3, bias=False)
+            pool: nn.Module = nn.MaxPool2d(3, 2, 1)
+        else:
+            first = nn.Conv2d(3, widths[0], 3, 1, 1, bias=False)
+            pool = nn.Identity()
+        self.stem = nn.Sequential(first, nn.BatchNorm2d(widths[0]), nn.ReLU(inplace=True), pool)
+        layers: list[nn.Module] = []
+        inputs = widths[0]
+        for stage, (outputs, count) in enumerate(zip(widths, blocks, strict=True)):
+            for index in range(count):
+                layers.append(BasicBlock(inputs, outputs, 2 if stage > 0 and index == 0 else 1))
+                inputs = outputs
+        self.layers = nn.Sequential(*layers)
+        self.feature_size = inputs
+        self._initialise(generator)
+
+    def _initialise(self, generator: torch.Generator | None) -> None:
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(
+                    module.weight, mode="fan_out", nonlinearity="relu", generator=generator
+                )
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Features [n, feature_size] of normalised float images [n, 3, h, w]."""
+        out: Tensor = self.layers(self.stem(images)).mean((2, 3))
+        return out

@@ -1,0 +1,46 @@
+"""Saving and restoring the parts of a learner, exactly."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+
+State = dict[str, Any]
+
+
+class Stateful:
+    """A part that changes while it learns. `_state` names the attributes that change.
+
+    Their values are numbers, strings, lists, dicts, numpy arrays, tensors, None, or objects that have
+    `state()` and `restore()` themselves (other parts, `Generators`).
+    """
+
+    _state: ClassVar[tuple[str, ...]] = ()
+
+    def state(self) -> State:
+        """A copy of everything that changes, nested as the parts are."""
+        return {name: _save(getattr(self, name)) for name in self._state}
+
+    def restore(self, state: State) -> None:
+        """Become the part that gave `state`, to the bit."""
+        for name in self._state:
+            current = getattr(self, name)
+            if hasattr(current, "restore"):
+                current.restore(state[name])
+            else:
+                setattr(self, name, _copied(state[name]))
+
+
+def _save(value: Any) -> Any:
+    return value.state() if hasattr(value, "restore") else _copied(value)
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.detach().clone()
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    return copy.deepcopy(value)

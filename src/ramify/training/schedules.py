@@ -1,0 +1,113 @@
+"""How fast to learn."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Protocol
+
+from ramify.state import Stateful
+
+
+class Rate(Stateful):
+    """A learning rate that follows the training. As it stands: constant."""
+
+    _state: ClassVar[tuple[str, ...]] = ("value",)
+
+    def __init__(self, base: float) -> None:
+        self.base = base
+        self.value = base
+
+    def new_class(self) -> None:
+        """A class was met for the first time."""
+
+    def updated(self, refreshed: bool) -> None:
+        """An update was made; `refreshed`: it coincided with an importance refresh."""
+
+
+class ExponentialReset(Rate):
+    """Times `decay` at each update, back to the base rate at each new class."""
+
+    def __init__(self, base: float, decay: float) -> None:
+        super().__init__(base)
+        self.decay = decay
+
+    def new_class(self) -> None:
+        """Start again from the base rate."""
+        self.value = self.base
+
+    def updated(self, refreshed: bool) -> None:
+        """Decay."""
+        self.value *= self.decay
+
+
+class LossWatcher(Protocol):
+    """Something that follows the loss of memory: `ramify.memory.Importance`."""
+
+    def mark(self) -> None:
+        """Begin an interval."""
+        ...
+
+    def decrease(self) -> float | None:
+        """Mean decrease of the loss over the interval."""
+        ...
+
+
+class Adaptive(Rate):
+    """CLIB's adaptive rate (Koh et al. 2022): two rates take turns, a test says which is better.
+
+    A count is an update that coincides with an importance refresh. Every 10 counts the rate changes between
+    `high` and `low` = 0.95 · high; from 20 counts on, the mean loss decrease over the interval is recorded
+    under the rate that was in force. With the last 10 of each, a one-sided Welch t-test (low better than
+    high): p < 0.05 lowers both rates by one step, p > 0.95 raises them; then the records are cleared. New
+    classes never reset it.
+    """
+
+    _state: ClassVar[tuple[str, ...]] = (
+        "value",
+        "high",
+        "low",
+        "is_high",
+        "counts",
+        "high_decreases",
+        "low_decreases",
+    )
+    STEP, TURN, KEEP, SIGNIFICANCE = 0.95, 10, 10, 0.05
+
+    def __init__(self, base: float, watcher: LossWatcher) -> None:
+        super().__init__(base)
+        self.watcher = watcher
+        self.high, self.low = base, base * self.STEP
+        self.is_high = True
+        self.counts = 0
+        self.high_decreases: list[float] = []
+        self.low_decreases: list[float] = []
+
+    def updated(self, refreshed: bool) -> None:
+        """Count, and change over at the end of an interval."""
+        if not refreshed:
+            return
+        self.counts += 1
+        if self.counts % self.TURN:
+            return
+        decrease = self.watcher.decrease() if self.counts >= 2 * self.TURN else None
+        if decrease is not None:
+            records = self.high_decreases if self.is_high else self.low_decreases
+            records.append(decrease)
+            del records[: -self.KEEP]
+        self.watcher.mark()
+        self.is_high = not self.is_high
+        if len(self.high_decreases) == len(self.low_decreases) == self.KEEP:
+            self._compare()
+        self.value = self.high if self.is_high else self.low
+
+    def _compare(self) -> None:
+        from scipy.stats import ttest_ind
+
+        p = ttest_ind(self.low_decreases, self.high_decreases, equal_var=False, alternative="greater").pvalue
+        if p < self.SIGNIFICANCE:
+            self.high, self.low = self.low, self.low * self.STEP
+        elif p > 1 - self.SIGNIFICANCE:
+            self.high, self.low = self.high / self.STEP, self.high
+        else:
+            return
+        self.high_decreases.clear()
+        self.low_decreases.clear()
