@@ -1,4 +1,4 @@
-"""Named random generators: every draw in a learner comes from one of them, and a checkpoint saves them all."""
+"""Named random generators: every draw in a learner comes from one of them, and all can be saved."""
 
 from __future__ import annotations
 

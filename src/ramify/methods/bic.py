@@ -121,8 +121,8 @@ def bic(settings: Settings, rng: Generators) -> Recipe:
     size = round(settings.memory_size * settings.bic.validation)
     if not 0 < settings.bic.validation < 1 or not 0 < size < settings.memory_size:
         raise RamifyError(
-            f"bic.validation {settings.bic.validation} of a memory of {settings.memory_size} leaves no room for "
-            "both sets; choose a share between 0 and 1 that gives each at least one image"
+            f"bic.validation {settings.bic.validation} of a memory of {settings.memory_size} leaves no room "
+            "for both sets; choose a share between 0 and 1 that gives each at least one image"
         )
     keep = ReservoirAndValidation(rng["keep"], settings.bic.validation, size)
     layers = BiasLayers(keep, settings.bic, rng["bias"])

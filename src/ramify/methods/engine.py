@@ -110,7 +110,7 @@ class Engine(Stateful):
     ) -> None:
         """Learn from samples in the order in which they arrive, each with one label at one level.
 
-        Images are uint8 [n, 3, size, size]. `paths` (label at every level) is used only by methods that are told.
+        Images are uint8 [n, 3, size, size]. `paths`, the label at every level, is for methods that are told.
         """
         images = images.to(self.device)
         for row, (label, level) in enumerate(zip(labels, levels, strict=True)):
@@ -199,14 +199,14 @@ class Engine(Stateful):
         if not np.isfinite(value):
             raise RamifyError(
                 f"the loss became {value} at update {self.updates + 1} (sample {self.samples}, learning rate "
-                f"{self.recipe.rate.value:g}); lower --lr or look for broken images. The model is as it was before"
+                f"{self.recipe.rate.value:g}); lower --lr or look for broken images. Nothing was changed"
             )
 
     def interference(self, arrivals: Batch, candidates: Batch) -> npt.NDArray[np.float64]:
         """MIR: how much the loss of each candidate rises by a virtual SGD step on the arrivals."""
         self.model.set_training(True)
-        names = [n for n, p in self.model.named_parameters()]
-        parameters = [p for p in self.model.parameters()]
+        names = [n for n, _ in self.model.named_parameters()]
+        parameters = list(self.model.parameters())
         kept = {n: b.clone() for n, b in self.model.named_buffers()}
         doubled = arrivals if len(arrivals) > 1 else arrivals.join(arrivals)
         _, logits = self.model(self.normalize(doubled.images))

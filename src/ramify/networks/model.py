@@ -14,7 +14,7 @@ from ramify.state import State
 
 
 class Model(nn.Module):
-    """`backbone` maps normalised images to features, `heads` map features to the logits of all classes seen."""
+    """`backbone` maps normalised images to features, `heads` map these to the logits of all classes seen."""
 
     def __init__(self, backbone: nn.Module, heads: Heads) -> None:
         super().__init__()

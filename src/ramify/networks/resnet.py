@@ -1,4 +1,4 @@
-"""ResNet18 and ResNet34 (He et al. 2016) that return a feature, with the two stems in use for small images."""
+"""ResNet18 and ResNet34 (He et al. 2016) that return a feature, with the two stems in use."""
 
 from __future__ import annotations
 

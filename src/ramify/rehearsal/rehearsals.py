@@ -96,7 +96,7 @@ class MemoryOnly(Rehearsal):
 
 
 class Flexible(Rehearsal):
-    """FMS (section 4.2, algorithm 2): a stream sample of class c enters with probability min((t - T_c) / T, 1).
+    """FMS (section 4.2, algorithm 2): a sample of class c enters with probability min((t - T_c) / T, 1).
 
     t and T_c count stream samples. Refused places are filled from memory without repeating a drawn sample,
     which is the same as drawing the memory's share and theirs together. The draw is made anew at each update;
