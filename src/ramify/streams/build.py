@@ -166,8 +166,9 @@ def _enough(leaves: IntArray, tree: Taxonomy, least: int, setup: str) -> None:
     if len(short):
         name = tree.names(tree.depth)[short[0]]
         raise RamifyError(
-            f"too few images: {len(short)} of {tree.leaves} classes, such as {name!r} with {counts[short[0]]}, "
-            f"have fewer than the {least} that {setup} needs; add images or drop these classes"
+            f"too few images: {len(short)} of {tree.leaves} classes, such as {name!r} with "
+            f"{counts[short[0]]}, have fewer than the {least} that {setup} needs; "
+            "add images or drop these classes"
         )
 
 

@@ -73,11 +73,11 @@ def _refuse_cycles(parents: dict[Node, Node | None], line_of: dict[Node, int], n
         node: Node | None = start
         while node is not None and node not in safe:
             if node in trail:
-                loop = [step[1] for step in trail][list(trail).index(node) :]
+                loop = list(trail)[list(trail).index(node) :]
                 raise RamifyError(
-                    f"{name} line {line_of[node]}: {node[1]!r} is its own ancestor "
-                    f"({' < '.join([*loop, node[1]])}): remove one of these edges, or add a column `level` "
-                    "if two levels share a name"
+                    f"{name} line {max(line_of[step] for step in loop)} closes a cycle "
+                    f"({' < '.join(step[1] for step in (*loop, node))}): remove one of these edges, or add a "
+                    "column `level` if two levels share a name"
                 )
             trail[node] = None
             node = parents.get(node)

@@ -69,8 +69,8 @@ def parse_json(text: str, name: str, pad: bool = False) -> Taxonomy:
 
     try:
         nested = json.loads(text, object_pairs_hook=unique)
-    except json.JSONDecodeError as error:
-        raise RamifyError(f"{name} line {error.lineno}: not valid JSON ({error.msg})") from error
+    except ValueError as error:
+        raise RamifyError(f"{name} is not valid JSON: {error}") from error
     except RecursionError:
         raise RamifyError(f"{name} is nested too deeply to be a label tree") from None
     return from_nested(nested, pad, name)
@@ -81,7 +81,10 @@ def read_folders(root: Path, pad: bool = False) -> Taxonomy:
 
     Folders whose name starts with a dot or two underscores are passed over.
     """
-    rows = list(_walk_folders(root, (), (root.resolve(),)))
+    try:
+        rows = list(_walk_folders(root, (), (root.resolve(),)))
+    except OSError as error:
+        raise RamifyError(f"cannot read the folder {error.filename}: {error.strerror}") from error
     if rows == [()]:
         raise RamifyError(f"{root} has no folders in it: expected one folder a class, nested coarse to fine")
     return Taxonomy.from_rows(rows, pad=pad, where=lambda i: f"folder {'/'.join(rows[i])}")

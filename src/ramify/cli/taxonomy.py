@@ -1,0 +1,32 @@
+"""`ramify taxonomy show`: a label tree on the terminal."""
+
+from __future__ import annotations
+
+import argparse
+
+
+def main(argv: list[str]) -> int:
+    """Run `ramify taxonomy`."""
+    parser = argparse.ArgumentParser(prog="ramify taxonomy", description="Show a label tree.")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    show = commands.add_parser("show", help="print a tree with the number of leaves below each class")
+    show.add_argument(
+        "tree",
+        metavar="FILE|NAME",
+        help="a CSV of leaves or edges, nested JSON, a folder of class folders, or a built-in tree: "
+        "cifar100, cifar100-2, stanford-cars, imagenet-hier100",
+    )
+    show.add_argument("--all", action="store_true", help="fold nothing")
+    show.add_argument("--pad", action="store_true", help="repeat leaves that are less deep downwards")
+    args = parser.parse_args(argv)
+
+    from rich.console import Console
+
+    from ramify.taxonomy import read_taxonomy
+    from ramify.taxonomy.show import render, statistics
+
+    tree = read_taxonomy(args.tree, pad=args.pad)
+    console = Console(highlight=False)
+    console.print(render(tree, args.tree, args.all))
+    console.print(statistics(tree))
+    return 0
