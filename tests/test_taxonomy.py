@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import tree_rows
 
 from ramify.errors import RamifyError
 from ramify.taxonomy import Taxonomy, builtin_trees, read_taxonomy
+from strategies import tree_rows
 
 FAST = settings(deadline=None, max_examples=60)
 COUNTS = {

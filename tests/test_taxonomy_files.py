@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import tree_rows
 
 from ramify.cli import main
 from ramify.errors import RamifyError
@@ -25,6 +24,7 @@ from ramify.taxonomy import (
 )
 from ramify.taxonomy.nested import parse_json
 from ramify.taxonomy.read import parse_csv
+from strategies import tree_rows
 
 FAST = settings(deadline=None, max_examples=60)
 
@@ -189,10 +189,9 @@ def test_any_text_is_a_tree_or_a_named_mistake(text: str, pad: bool) -> None:
     for head in ("", "level1,level2\n", "parent,child\n", "level,parent,child\n"):
         try:
             tree = parse_csv(head + text, "t", pad)
-        except RamifyError as error:
-            assert "\n" not in str(error)
-        else:
-            assert parse_csv(to_csv(tree), "t") == tree
+        except RamifyError:
+            continue
+        assert parse_csv(to_csv(tree), "t") == tree
 
 
 @FAST
@@ -207,10 +206,9 @@ def test_any_text_is_a_tree_or_a_named_mistake(text: str, pad: bool) -> None:
 def test_any_json_is_a_tree_or_a_named_mistake(nested: object) -> None:
     try:
         tree = parse_json(json.dumps(nested), "t")
-    except RamifyError as error:
-        assert "\n" not in str(error)
-    else:
-        assert from_nested(to_nested(tree)) == tree
+    except RamifyError:
+        return
+    assert from_nested(to_nested(tree)) == tree
 
 
 def test_the_command_shows_a_folded_tree(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -94,10 +94,10 @@ def _settings(setup: str, labels: str, tasks: int, n: float | None, m: float | N
     """The settings a setup has, refusing those it has not."""
     if labels not in ("single", "dual") or (labels == "dual" and setup != "single-depth"):
         raise RamifyError(f"labels {labels!r} with {setup}: expected single, or dual with single-depth")
-    if setup == "single-depth":
-        return {"tasks": tasks, "labels": labels}
     if setup != "i-blurry" and not n is m is None:
         raise RamifyError(f"n and m cannot be set for {setup}: use i-blurry")
+    if setup == "single-depth":
+        return {"tasks": tasks, "labels": labels}
     if setup == "multiple-depth":
         return {"tasks": tasks}
     blur = {"n": BLUR[setup][0] if n is None else n, "m": BLUR[setup][1] if m is None else m}
