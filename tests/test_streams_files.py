@@ -239,7 +239,12 @@ def test_the_command_prints_and_draws(
 
 @pytest.mark.usefixtures("small_data")
 def test_the_command_refuses_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    for setup, extra in (("single-depth", ["--tasks", "7"]), ("single", []), ("blurry", ["--m", "3"])):
+    for setup, extra in (
+        ("single-depth", ["--tasks", "7"]),
+        ("single", []),
+        ("blurry", ["--m", "3"]),
+        ("blurry", ["--out", "/dev/null/no.png"]),
+    ):
         assert main(["stream", "show", "--dataset", "small", "--setup", setup, *extra]) == 2
         error = capsys.readouterr().err
         assert error.startswith("ramify: error: ")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import pickle
 from itertools import combinations
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import ramify.taxonomy.tree
 from ramify.errors import RamifyError
 from ramify.taxonomy import Taxonomy, builtin_trees, read_taxonomy
 from strategies import tree_rows
@@ -101,6 +103,12 @@ def test_fingerprint_is_of_names_and_order() -> None:
     others = [rows[::-1], [("a", "x"), ("a", "y"), ("b", "w")], [("a", "x"), ("b", "y"), ("b", "z")]]
     assert len({tree.fingerprint, *(Taxonomy.from_rows(other).fingerprint for other in others)}) == 4
     assert read_taxonomy("cifar100").fingerprint.startswith("c45d3587ed55e37d")
+
+
+def test_the_docstring_example_runs() -> None:
+    result = doctest.testmod(ramify.taxonomy.tree)
+    assert result.attempted
+    assert not result.failed
 
 
 def test_it_cannot_be_changed() -> None:

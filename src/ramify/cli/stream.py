@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ramify.errors import RamifyError
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -47,8 +49,11 @@ def main(argv: list[str]) -> int:
         from ramify.streams.picture import draw_stream
 
         out = args.out or Path(f"stream-{dataset.name}-{args.setup}-seed{args.seed}.png".replace("/", "-"))
-        with beside(out) as temporary:
-            draw_stream(stream, dataset.taxonomy, title).save(temporary, format="PNG")
+        try:
+            with beside(out) as temporary:
+                draw_stream(stream, dataset.taxonomy, title).save(temporary, format="PNG")
+        except OSError as error:
+            raise RamifyError(f"cannot write {out}: {error.strerror}; choose another --out") from error
         sys.stderr.write(f"picture: {out}\n")
     return 0
 

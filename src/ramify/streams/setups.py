@@ -63,9 +63,8 @@ def flat(
     The strays are drawn from each class in proportion, pooled, shuffled and dealt evenly over all tasks.
     """
     ranks = draw_order(tree.leaves, rng)
-    disjoint = round(
-        tree.leaves * n / 100
-    )  # the first so many; tasks are dealt in turn, so both kinds spread
+    # The first ranks are the disjoint classes; tasks are dealt in turn, so that both kinds spread evenly.
+    disjoint = round(tree.leaves * n / 100)
     counts = np.bincount(leaves)
     order = np.argsort(ranks)
     blurry_counts = np.where(ranks < disjoint, 0, counts)[order]
