@@ -1,6 +1,7 @@
 """Augmentation of whole uint8 batches: random crop, horizontal flip, AutoAugment; and normalisation."""
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -15,19 +16,18 @@ from ramify.training.autoaugment_ops import IntArray
 def crop_flip(
     images: Tensor, top: IntArray, left: IntArray, flip: npt.NDArray[np.bool_], padding: int
 ) -> Tensor:
-    """Cut image b, padded with `padding` zeros, at row top[b] and column left[b]; then mirror it if flip[b].
+    """Mirror image b if flip[b], pad it with `padding` zeros and cut it at row top[b] and column left[b].
 
     A row of the result is a run of the padded batch or of its mirror image: one copy a row, by its start.
     """
     n, channels, height, width = images.shape
     padded = F.pad(images, (padding,) * 4)
-    banks = torch.stack([padded, padded.flip(3)])
-    plane, stride = padded.shape[2] * padded.shape[3], padded.shape[3]
-    corner = (flip * n + np.arange(n)) * channels * plane + top * stride
-    corner += np.where(flip, 2 * padding - left, left)
+    both = torch.stack([padded, padded.flip(3)])
+    plane, stride = padded.stride(1), padded.stride(2)
+    corners = (np.arange(n) + n * flip) * (channels * plane) + top * stride + left
     rows = np.arange(channels)[:, None] * plane + np.arange(height) * stride
-    starts = torch.from_numpy((corner[:, None, None] + rows).reshape(-1)).to(images.device, non_blocking=True)
-    runs = banks.as_strided((banks.numel() - width + 1, width), (1, 1))
+    starts = torch.from_numpy((corners[:, None, None] + rows).reshape(-1)).to(images.device)
+    runs = both.as_strided((both.numel() - width + 1, width), (1, 1))
     return runs.index_select(0, starts).view(images.shape)
 
 
@@ -38,7 +38,7 @@ class Draw:
     top: IntArray  # [B], 0..2·padding
     left: IntArray
     flip: npt.NDArray[np.bool_]
-    operations: npt.NDArray[np.float64]  # [5, B] uniform: `Policy.choose`
+    outcome: npt.NDArray[np.float64]  # [B], uniform in 0..1: which operations, `Policy.choose`
 
 
 @dataclass(frozen=True)
@@ -54,9 +54,9 @@ class Augment:
 
     def draw(self, n: int, rng: np.random.Generator) -> Draw:
         """The choices for `n` images: always the same number of draws from `rng`."""
-        uniform = rng.random((8, n))
+        uniform = rng.random((4, n))
         top, left = (uniform[:2] * (2 * self.padding + 1)).astype(np.int64)
-        return Draw(top, left, (uniform[2] < 0.5) & self.flip, uniform[3:])
+        return Draw(top, left, (uniform[2] < 0.5) & self.flip, uniform[3])
 
     def apply(self, images: Tensor, draw: Draw) -> Tensor:
         """Augment `images` by the choices of `draw`."""
@@ -64,22 +64,26 @@ class Augment:
         if self.policy is None:
             return images
         chosen = policy(self.policy, images.shape[2], images.shape[3], images.device)
-        return chosen.operations(images, chosen.choose(draw.operations))
+        return chosen.operations(images, chosen.choose(draw.outcome))
 
     def __call__(self, images: Tensor, rng: np.random.Generator) -> Tensor:
         """Augment a batch with fresh choices."""
         return self.apply(images, self.draw(len(images), rng))
 
 
+@cache
+def _channels(values: tuple[float, ...], device: torch.device) -> Tensor:
+    return torch.tensor(values, device=device).mul_(255).view(-1, 1, 1)
+
+
 @dataclass(frozen=True)
 class Normalize:
     """uint8 → float32, (x / 255 − mean) / std of each channel."""
 
-    mean: tuple[float, float, float]
-    std: tuple[float, float, float]
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
 
     def __call__(self, images: Tensor) -> Tensor:
         """Normalise [B, 3, H, W]."""
-        std = torch.tensor(self.std, device=images.device).view(3, 1, 1)
-        mean = torch.tensor(self.mean, device=images.device).view(3, 1, 1)
-        return images.float().sub_(mean * 255).div_(std * 255)
+        mean, std = _channels(self.mean, images.device), _channels(self.std, images.device)
+        return images.float().sub_(mean).div_(std)

@@ -1,7 +1,9 @@
 """AutoAugment's policies (Cubuk et al., CVPR 2019, appendix): 25 sub-policies of two operations each."""
 
+from collections import defaultdict
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 from typing import Literal
 
 import numpy as np
@@ -67,6 +69,8 @@ Invert 0.6 4        Equalize 1.0 8
 Color 0.6 4         Contrast 1.0 8
 Equalize 0.8 8      Equalize 0.6 3
 """
+Entry = tuple[Op, float]
+_NOTHING: Entry = (Op.IDENTITY, 0.0)
 _NAMES = {op.name.replace("_", "").lower(): op for op in Op}
 
 
@@ -80,7 +84,7 @@ def _value(op: Op, strength: int, negative: bool, height: int, width: int) -> fl
         return sign * 150 / 331 * (width if op == Op.TRANSLATE_X else height) * part
     if op == Op.ROTATE:
         return sign * 30 * part
-    if Op.BRIGHTNESS <= op <= Op.SHARPNESS:
+    if Op.CONTRAST <= op <= Op.BRIGHTNESS:
         return 1 + sign * 0.9 * part
     if op == Op.POSTERIZE:
         return 8 - round(4 * part)
@@ -91,38 +95,37 @@ def _value(op: Op, strength: int, negative: bool, height: int, width: int) -> fl
 
 @dataclass(frozen=True)
 class Policy:
-    """A policy for one image size and device: its operations, and which of them a sub-policy draws."""
+    """A policy for one image size and device: every outcome of its draws, and how likely each is."""
 
     operations: Operations
-    probability: npt.NDArray[np.float64]  # [stage, sub-policy]
-    number: IntArray  # [stage, sub-policy, sign]: what to ask of `operations`
+    outcomes: IntArray  # [2, n]: the numbers of a first and a second operation; 0 is none
+    edges: npt.NDArray[np.float64]  # [n − 1]: where outcome i + 1 begins in 0..1
 
     def choose(self, uniform: npt.NDArray[np.float64]) -> IntArray:
-        """Numbers [2, B] for `operations` out of uniform draws [5, B]: sub-policy, whether, which sign."""
-        stages = len(self.probability)
-        drawn = (uniform[0] * self.probability.shape[1]).astype(np.int64)
-        applied = uniform[1 : 1 + stages] < self.probability[:, drawn]
-        sign = (uniform[1 + stages :] < 0.5).astype(np.int64)
-        return np.where(applied, self.number[np.arange(stages)[:, None], drawn, sign], 0)
+        """Numbers [2, B] for `operations`, out of one uniform draw for each image."""
+        return self.outcomes[:, self.edges.searchsorted(uniform, side="right")]
 
 
 @cache
 def policy(name: PolicyName, height: int, width: int, device: torch.device) -> Policy:
-    """The policy `name`, compiled."""
-    words = np.array({"cifar10": _CIFAR10, "imagenet": _IMAGENET}[name].split()).reshape(-1, 2, 3)
-    wanted = [
-        [
-            [(op, _value(op, int(strength), negative, height, width)) for negative in (False, True)]
-            for op, strength in ((_NAMES[word.lower()], strength) for word, _, strength in words[:, stage])
-        ]
-        for stage in range(2)
-    ]
-    identity = (Op.IDENTITY, 0.0)
-    operations = sorted({identity, *(entry for stage in wanted for pair in stage for entry in pair)})
+    """The policy `name`, compiled: a sub-policy of 25, each operation or not, each sign alike."""
+    words = {"cifar10": _CIFAR10, "imagenet": _IMAGENET}[name].split()
+    stages: list[
+        list[tuple[Entry, float]]
+    ] = []  # of each operation in turn: outcomes and their probabilities
+    for word, chance, strength in zip(words[::3], words[1::3], words[2::3], strict=True):
+        op, applied = _NAMES[word.lower()], float(chance)
+        values = [_value(op, int(strength), negative, height, width) for negative in (False, True)]
+        stages.append([(_NOTHING, 1 - applied), *(((op, value), applied / 2) for value in values)])
+    weights: dict[tuple[Entry, Entry], float] = defaultdict(float)
+    for first, second in zip(stages[::2], stages[1::2], strict=True):
+        for (one, p), (two, q) in product(first, second):
+            # A second operation without a first takes its place: fewer images are left for a second pass.
+            weights[(two, one) if one == _NOTHING else (one, two)] += p * q
+    entries = sorted({entry for pair in weights for entry in pair})
+    total = np.cumsum(list(weights.values()))
     return Policy(
-        operations=Operations.compile(operations, height, width, device),
-        probability=words[:, :, 1].T.astype(np.float64),
-        number=np.array(
-            [[[operations.index(entry) for entry in pair] for pair in stage] for stage in wanted]
-        ),
+        operations=Operations.compile(entries, height, width, device),
+        outcomes=np.array([[entries.index(entry) for entry in pair] for pair in weights]).T.copy(),
+        edges=total[:-1] / total[-1],
     )

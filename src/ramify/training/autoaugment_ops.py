@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 IntArray = npt.NDArray[np.int64]
+_GREYS = np.arange(256)
 
 
 class Op(IntEnum):
@@ -26,10 +27,10 @@ class Op(IntEnum):
     TRANSLATE_X = 3
     TRANSLATE_Y = 4
     ROTATE = 5
-    BRIGHTNESS = 6
-    CONTRAST = 7
-    COLOR = 8
-    SHARPNESS = 9
+    CONTRAST = 6
+    COLOR = 7
+    SHARPNESS = 8
+    BRIGHTNESS = 9
     INVERT = 10
     POSTERIZE = 11
     SOLARIZE = 12
@@ -68,12 +69,13 @@ def _source_map(op: Op, value: float, height: int, width: int) -> IntArray:
 
 def _fixed_lookup(op: Op, value: float) -> IntArray:
     """The 256 entries of an operation that does not depend on the image."""
-    grey = np.arange(256)
+    if op == Op.BRIGHTNESS:
+        return (_GREYS * np.float32(value)).clip(0, 255).astype(np.int64)
     if op == Op.INVERT:
-        return 255 - grey
+        return 255 - _GREYS
     if op == Op.POSTERIZE:
-        return grey & -(1 << 8 - int(value))
-    return np.where(grey < value, grey, 255 - grey)  # solarize
+        return _GREYS & -(1 << 8 - int(value))
+    return np.where(value > _GREYS, _GREYS, 255 - _GREYS)  # solarize
 
 
 @dataclass(frozen=True)
@@ -83,11 +85,12 @@ class Operations:
     Number 0 leaves an image as it is; the others are numbered in the order of `Op`.
     """
 
-    edges: IntArray  # first number of each Op, and the end
-    maps: Tensor  # geometric: flat source index, [n, pixels] int64
-    inside: Tensor  # geometric: 0 where the source lies outside, [n, pixels] uint8
+    edges: IntArray  # first number of each Op
+    maps: Tensor  # geometric: flat source index, [n, 1, pixels] int64
+    inside: Tensor  # geometric: 0 where the source lies outside, [n, 1, pixels] uint8
     factors: npt.NDArray[np.float32]  # of every number; the enhancements' blend
-    lookups: Tensor  # invert, posterize, solarize: [n, 256] uint8
+    lookups: npt.NDArray[np.uint8]  # brightness, invert, posterize, solarize: [n, 256]
+    luma: Tensor  # Pillow's RGB → L, [3, 1, 1]
 
     @classmethod
     def compile(
@@ -98,128 +101,113 @@ class Operations:
         The value is the shear, the shift in pixels, the angle in degrees, the blend factor, the number of
         bits or the threshold; the other operations have none.
         """
-        ops = np.array([op for op, _ in operations])
         maps = [_source_map(op, v, height, width) for op, v in operations if Op.SHEAR_X <= op <= Op.ROTATE]
-        flat = np.stack(maps) if maps else np.zeros((0, height * width), np.int64)
-        lookups = [_fixed_lookup(op, v) for op, v in operations if Op.INVERT <= op <= Op.SOLARIZE]
+        flat = np.array(maps, np.int64).reshape(-1, 1, height * width)
+        tables = [_fixed_lookup(op, v) for op, v in operations if Op.BRIGHTNESS <= op <= Op.SOLARIZE]
         return cls(
-            edges=np.searchsorted(ops, np.arange(len(Op) + 1)),
+            edges=np.searchsorted([op for op, _ in operations], list(Op)),
             maps=torch.from_numpy(flat.clip(0)).to(device),
             inside=torch.from_numpy((flat >= 0).astype(np.uint8)).to(device),
             factors=np.array([value for _, value in operations], np.float32),
-            lookups=torch.from_numpy(np.array(lookups, np.uint8).reshape(-1, 256)).to(device),
+            lookups=np.array(tables, np.uint8).reshape(-1, 256),
+            luma=(torch.tensor((19595.0, 38470.0, 7471.0), device=device) / 65536).view(3, 1, 1),
         )
 
     def __call__(self, images: Tensor, numbers: IntArray) -> Tensor:
         """Apply to `images` [B, 3, H, W] uint8 the operations `numbers` [stages, B], stage after stage."""
         place = np.arange(len(images))  # of each image in the batch, which each stage sorts by operation
         for stage in numbers:
-            if not stage.any():
-                continue
-            order = np.argsort(stage, kind="stable")
-            images = images.index_select(0, _send(place[order], images))
-            place[order] = np.arange(len(order))
-            self._apply_sorted(images, stage[order])
-        return images.index_select(0, _send(place, images))
+            if stage.any():
+                order = stage.argsort(kind="stable")
+                images = images.index_select(0, self._send(place[order]))
+                place[order] = np.arange(len(order))
+                self._apply_sorted(images, stage[order])
+        return images.index_select(0, self._send(place))
 
     def _apply_sorted(self, images: Tensor, numbers: IntArray) -> None:
         """In place; every operation's images lie together, so a slice is all that a family needs."""
-        first = np.searchsorted(numbers, self.edges).tolist()
-        shear_x, brightness = first[Op.SHEAR_X], first[Op.BRIGHTNESS]
-        contrast, color, sharpness = first[Op.CONTRAST : Op.INVERT]
-        invert, autocontrast, equalize = first[Op.INVERT], first[Op.AUTOCONTRAST], first[Op.EQUALIZE]
-        if shear_x < brightness:
-            rows = _send(numbers[shear_x:brightness] - self.edges[Op.SHEAR_X], images)
-            _move(
-                images[shear_x:brightness], self.maps.index_select(0, rows), self.inside.index_select(0, rows)
-            )
-        if brightness < invert:
-            factors = _send(self.factors[numbers[brightness:invert]], images)
-            start = brightness
-            _enhance(images[start:invert], factors, contrast - start, color - start, sharpness - start)
-        if invert < len(images):
-            rows = _send(numbers[invert:autocontrast] - self.edges[Op.INVERT], images)
-            fixed = self.lookups.index_select(0, rows)
-            _look_up(images[invert:], fixed, equalize - invert)
+        first = numbers.searchsorted(self.edges).tolist()
+        move, enhance, look_up = first[Op.SHEAR_X], first[Op.CONTRAST], first[Op.BRIGHTNESS]
+        if move < enhance:
+            self._move(images[move:enhance], numbers[move:enhance])
+        if enhance < look_up:
+            color, sharpness = first[Op.COLOR] - enhance, first[Op.SHARPNESS] - enhance
+            self._enhance(images[enhance:look_up], numbers[enhance:look_up], color, sharpness)
+        if look_up < len(images):
+            autocontrast, equalize = first[Op.AUTOCONTRAST] - look_up, first[Op.EQUALIZE] - look_up
+            self._look_up(images[look_up:], numbers[look_up:], autocontrast, equalize)
+
+    def _send(self, array: npt.NDArray[np.generic]) -> Tensor:
+        return torch.from_numpy(array).to(self.luma.device)
+
+    def _move(self, images: Tensor, numbers: IntArray) -> None:
+        """Shear, translate, rotate: Pillow's `Image.transform(AFFINE)`, nearest neighbour, black outside."""
+        rows = self._send(numbers - self.edges[Op.SHEAR_X])
+        pixels = images.flatten(2)
+        moved = pixels.gather(2, self.maps.index_select(0, rows).expand_as(pixels))
+        torch.mul(moved, self.inside.index_select(0, rows), out=pixels)
+
+    def _enhance(self, images: Tensor, numbers: IntArray, color: int, sharpness: int) -> None:
+        """Pillow's `ImageEnhance`: degenerate + factor · (image − degenerate), cut off to 0..255.
+
+        The degenerate image is the mean grey (contrast, the first images), the grey image (from `color` on)
+        or the smoothed one (from `sharpness` on).
+        """
+        image = images.float()
+        degenerate = image.clone()
+        if sharpness:  # the weights are 16-bit fractions of sum 1: float32 holds every step exactly
+            grey = (image[:sharpness] * self.luma).sum(1, keepdim=True).add_(0.5).floor_()
+            if color:
+                grey[:color] = grey[:color].mean((2, 3), keepdim=True).add_(0.5).floor_()
+            degenerate[:sharpness] = grey
+        if sharpness < len(image):
+            _smooth(degenerate[sharpness:])
+        factors = self._send(self.factors[numbers]).view(-1, 1, 1, 1)
+        images.copy_(image.sub_(degenerate).mul_(factors).add_(degenerate).clamp_(0, 255))
+
+    def _look_up(self, images: Tensor, numbers: IntArray, autocontrast: int, equalize: int) -> None:
+        """Fixed tables first; from `autocontrast` on, and from `equalize` on, a table of the image's own."""
+        pixels = images.view(3 * len(images), -1)
+        offsets = np.arange(0, 256 * len(pixels), 256, dtype=np.int32)
+        codes = pixels.int().add_(self._send(offsets[:, None])).view(-1)
+        tables = np.empty((len(images), 3, 256), np.uint8)
+        tables[:autocontrast] = self.lookups[numbers[:autocontrast] - self.edges[Op.BRIGHTNESS], None]
+        if autocontrast < len(images):
+            own = codes[autocontrast * 3 * pixels.shape[1] :]
+            counts = torch.bincount(own, minlength=tables.size).cpu().numpy().reshape(tables.shape)
+            if autocontrast < equalize:
+                tables[autocontrast:equalize] = _autocontrast(counts[autocontrast:equalize])
+            if equalize < len(images):
+                tables[equalize:] = _equalize(counts[equalize:])
+        torch.index_select(self._send(tables.reshape(-1)), 0, codes, out=images.view(-1))
 
 
-def _send(array: npt.NDArray[np.generic], like: Tensor) -> Tensor:
-    return torch.from_numpy(array).to(like.device, non_blocking=True)
+def _smooth(images: Tensor) -> None:
+    """Pillow's `ImageFilter.SMOOTH`: 3×3 with weight 5/13 in the centre, 1/13 around; the border is kept.
 
-
-def _move(images: Tensor, maps: Tensor, inside: Tensor) -> None:
-    """Shear, translate, rotate: Pillow's `Image.transform(AFFINE)`, nearest neighbour, black outside."""
-    pixels = images.flatten(2)
-    pixels.copy_(pixels.gather(2, maps[:, None].expand_as(pixels)).mul_(inside[:, None]))
-
-
-def _enhance(images: Tensor, factors: Tensor, contrast: int, color: int, sharpness: int) -> None:
-    """Pillow's `ImageEnhance`: degenerate + factor · (image − degenerate), cut off to 0..255.
-
-    The degenerate image is black (brightness, the first images), the mean grey (from `contrast` on),
-    the grey image (from `color` on) or the smoothed one (from `sharpness` on).
+    Sums run over the flat batch; those that cross an image's border are not used.
     """
-    image = images.float()
-    degenerate = torch.zeros_like(image)
-    if contrast < sharpness:
-        grey = _grey(image[contrast:sharpness])
-        if contrast < color:
-            degenerate[contrast:color] = (grey[: color - contrast].mean((2, 3), keepdim=True) + 0.5).floor_()
-        if color < sharpness:
-            degenerate[color:sharpness] = grey[color - contrast :]
-    if sharpness < len(image):
-        degenerate[sharpness:] = _smooth(image[sharpness:])
-    images.copy_(degenerate.add_(image.sub_(degenerate).mul_(factors[:, None, None, None])).clamp_(0, 255))
+    height, width = images.shape[2:]
+    flat = images.view(-1)
+    rows = (flat[: -2 * width] + flat[width:-width]).add_(flat[2 * width :])
+    box = (rows[:-2] + rows[1:-1]).add_(rows[2:])
+    box.add_(flat[width + 1 : -width - 1], alpha=4).add_(6.5).div_(13).floor_()
+    inner = (len(images), 3, height - 2, width - 2)
+    images[:, :, 1:-1, 1:-1] = box.as_strided(inner, images.stride())
 
 
-def _grey(image: Tensor) -> Tensor:
-    """Pillow's RGB → L; its 16-bit weights sum to 65536, so float32 holds every step exactly."""
-    weights = torch.tensor((19595.0, 38470.0, 7471.0), device=image.device).view(3, 1, 1)
-    return (image * weights).sum(1, keepdim=True).add_(32768).div_(65536).floor_()
+def _autocontrast(counts: IntArray) -> IntArray:
+    """Stretch to the full range: entry g is ⌊255 (g − low) / (high − low)⌋, with Pillow's rounding."""
+    present = counts > 0
+    low = present.argmax(-1)[..., None]
+    high = 255 - present[..., ::-1].argmax(-1)[..., None]
+    scale = 255 / np.maximum(high - low, 1)
+    return np.where(high > low, _GREYS * scale - low * scale, _GREYS).astype(np.int64)
 
 
-def _smooth(image: Tensor) -> Tensor:
-    """Pillow's `ImageFilter.SMOOTH`: 3×3 with weight 5/13 in the centre, 1/13 around; the border is kept."""
-    rows = image[:, :, :-2] + image[:, :, 1:-1]
-    rows += image[:, :, 2:]
-    box = rows[..., :-2] + rows[..., 1:-1]
-    box += rows[..., 2:]
-    smooth = image.clone()
-    centre = smooth[:, :, 1:-1, 1:-1]
-    centre.copy_(box.add_(centre, alpha=4).add_(6.5).div_(13).floor_())
-    return smooth
-
-
-def _look_up(images: Tensor, fixed: Tensor, equalize: int) -> None:
-    """Invert, posterize, solarize by `fixed`, then autocontrast, then (from `equalize` on) equalize."""
-    pixels = images.flatten(0, 1).flatten(1)
-    tables = [fixed.repeat_interleave(3, 0)] if len(fixed) else []
-    codes = pixels.int().add_(torch.arange(0, 256 * len(pixels), 256, device=pixels.device).int()[:, None])
-    if len(fixed) < len(images):
-        stretch = pixels[3 * len(fixed) : 3 * equalize]
-        fractions = [_autocontrast(stretch)] if len(stretch) else []
-        if equalize < len(images):
-            start = 3 * equalize
-            counts = torch.bincount(codes[start:].flatten(), minlength=256 * len(pixels))[256 * start :]
-            fractions.append(_equalize(counts.view(-1, 256)))
-        numerator = torch.cat([n for n, _ in fractions])
-        denominator = torch.cat([d for _, d in fractions])
-        # An image of one grey level has denominator 0 and stays as it is.
-        level = torch.where(
-            denominator > 0, numerator / denominator, torch.arange(256.0, device=pixels.device)
-        )
-        tables.append(level.clamp_(0, 255).byte())
-    pixels.copy_(torch.cat(tables).flatten().index_select(0, codes.flatten()).view_as(pixels))
-
-
-def _autocontrast(pixels: Tensor) -> tuple[Tensor, Tensor]:
-    """Stretch to the full range: entry g is ⌊255 (g − low) / (high − low)⌋."""
-    low, high = pixels.amin(1, keepdim=True).float(), pixels.amax(1, keepdim=True).float()
-    return (torch.arange(256.0, device=pixels.device) - low).mul_(255), high.sub_(low)
-
-
-def _equalize(counts: Tensor) -> tuple[Tensor, Tensor]:
+def _equalize(counts: IntArray) -> IntArray:
     """Flatten the histogram: entry g is ⌊(⌊step/2⌋ + pixels below g) / step⌋; 255 steps reach the highest."""
-    below = counts.cumsum(1).sub_(counts)
-    step = (below * (counts > 0)).amax(1, keepdim=True).floor_divide_(255)
-    return below.add_(step // 2).float(), step.float()
+    below = counts.cumsum(-1) - counts
+    step = (below * (counts > 0)).max(-1, keepdims=True) // 255
+    table = (below + step // 2) / np.maximum(step, 1)
+    return np.where(step > 0, np.minimum(table, 255), _GREYS).astype(np.int64)

@@ -30,19 +30,18 @@ class CutMix:
         partner = np.arange(n)
         if rng.random() >= self.probability:
             return images, partner, np.ones(n, np.float32)
-        groups, group = np.unique(levels, return_inverse=True)
-        partner[np.argsort(group, kind="stable")] = np.lexsort((rng.random(n), group))
-        side = np.sqrt(1 - rng.beta(self.alpha, self.alpha, len(groups)))
+        partner[levels.argsort(kind="stable")] = np.lexsort((rng.random(n), levels))
+        side = np.sqrt(1 - rng.beta(self.alpha, self.alpha, levels.max() + 1))
         top, bottom = _interval(side, height, rng)
         left, right = _interval(side, width, rng)
         lam = (1 - (bottom - top) * (right - left) / (height * width)).astype(np.float32)
         rows, columns = np.arange(height), np.arange(width)
         inside_rows = (rows >= top[:, None]) & (rows < bottom[:, None])
         inside_columns = (columns >= left[:, None]) & (columns < right[:, None])
-        box = (inside_rows[:, :, None] & inside_columns[:, None])[group]
+        box = (inside_rows[:, None, :, None] & inside_columns[:, None, None])[levels]
         others = images.index_select(0, torch.from_numpy(partner).to(images.device))
-        mixed = torch.where(torch.from_numpy(box).to(images.device)[:, None], others, images)
-        return mixed, partner, lam[group]
+        mixed = torch.where(torch.from_numpy(box).to(images.device), others, images)
+        return mixed, partner, lam[levels]
 
 
 def _interval(
