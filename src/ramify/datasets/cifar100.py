@@ -45,7 +45,7 @@ def find(root: Path) -> Recipe:
             f"no cifar100 below {root} ({missing[0]} is missing): `ramify data get cifar100` downloads it "
             "(169 MB), or point RAMIFY_DATA or --data-dir at a folder that has it"
         )
-    return Recipe("cifar100", {"files": stamps(files.values())}, lambda: _contents(files))
+    return Recipe("cifar100", {"files": stamps(root / FOLDER, files)}, lambda: _contents(files))
 
 
 def _contents(files: dict[str, Path]) -> Contents:

@@ -32,20 +32,19 @@ class FileImages:
         return decode(self.root / self.paths[index], size)
 
 
-def stamps(paths: Iterable[Path | str]) -> str:
-    """A digest of names, sizes and times of files: it changes when a file does, and costs no reading.
+def stamps(root: Path, paths: Iterable[str]) -> str:
+    """A digest of the names, sizes and times of files: it changes when a file does, and costs no reading.
 
     A file that is missing counts as such; decoding reports it.
     """
-    checksum = hashlib.sha256()
+    checksum, folder = hashlib.sha256(str(root.absolute()).encode("utf-8", "surrogateescape")), str(root)
     for path in paths:
         try:
-            status = os.stat(path)  # noqa: PTH116 (ten times faster on 200,000 files)
-            checksum.update(
-                f"{path}\0{status.st_size}\0{status.st_mtime_ns}\n".encode("utf-8", "surrogateescape")
-            )
+            status = os.stat(os.path.join(folder, path))  # noqa: PTH116, PTH118 (far faster on 200,000 files)
+            stamp = f"{path}\0{status.st_size}\0{status.st_mtime_ns}\n"
         except (OSError, ValueError):
-            checksum.update(f"{path}\0missing\n".encode("utf-8", "surrogateescape"))
+            stamp = f"{path}\0missing\n"
+        checksum.update(stamp.encode("utf-8", "surrogateescape"))
     return checksum.hexdigest()
 
 

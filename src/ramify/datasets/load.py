@@ -55,21 +55,23 @@ def load_dataset(
     size = source.image_size if image_size is None else image_size
     if not isinstance(size, int) or not 1 <= size <= MAX_SIZE:
         raise RamifyError(f"image size {size!r}: expected a whole number of pixels from 1 to {MAX_SIZE}")
-    tree = read_taxonomy(taxonomy) if isinstance(taxonomy, str | Path) else taxonomy
+    chosen = source.taxonomy if taxonomy is None else taxonomy
+    tree = read_taxonomy(chosen) if isinstance(chosen, str | Path) else chosen
     recipe = source.open(root)
 
     def checked() -> Contents:
         contents = recipe.contents()
-        _check(source, contents.taxonomy, {s: getattr(contents, s).leaves for s in SPLITS}, any_counts)
-        if tree is not None:
-            _leaf_map(contents.taxonomy, tree, source.name)
+        mapping, own = _lay(tree, contents.taxonomy, source.name)
+        _check(source, own, {s: mapping[getattr(contents, s).leaves] for s in SPLITS}, any_counts)
         return contents
 
     cache = open_or_build(replace(recipe, contents=checked), size, _decoded(root), progress, skip_broken)
-    _check(source, cache.taxonomy, cache.leaves, any_counts)
+    mapping, own = _lay(tree, cache.taxonomy, source.name)
+    leaves = {split: mapping[found] for split, found in cache.leaves.items()}
+    _check(source, own, leaves, any_counts)
     for warning in cache.meta["warnings"]:
         log.warning("%s", warning)
-    return _assemble(source, cache, tree)
+    return _assemble(source, cache, own, leaves)
 
 
 def _source(name_or_path: str | Path) -> Source:
@@ -108,12 +110,9 @@ def _check(source: Source, tree: Taxonomy, leaves: Mapping[str, NDArray[np.int64
         )
 
 
-def _assemble(source: Source, cache: Cache, tree: Taxonomy | None) -> Dataset:
-    leaves = dict(cache.leaves)
-    if tree is not None:
-        mapping, tree = _leaf_map(cache.taxonomy, tree, source.name)
-        leaves = {split: mapping[found] for split, found in leaves.items()}
-    tree = tree or cache.taxonomy
+def _assemble(
+    source: Source, cache: Cache, tree: Taxonomy, leaves: Mapping[str, NDArray[np.int64]]
+) -> Dataset:
     checksum = hashlib.sha256(json.dumps([cache.meta["sha256"], tree.fingerprint], sort_keys=True).encode())
     for split in SPLITS:
         checksum.update(leaves[split].astype("<i8").tobytes())
@@ -132,11 +131,13 @@ def _assemble(source: Source, cache: Cache, tree: Taxonomy | None) -> Dataset:
     )
 
 
-def _leaf_map(own: Taxonomy, tree: Taxonomy, name: str) -> tuple[NDArray[np.int64], Taxonomy]:
-    """The leaf of `tree` for each leaf of `own`, by name; leaves of `tree` without images are cut off.
+def _lay(tree: Taxonomy | None, own: Taxonomy, name: str) -> tuple[NDArray[np.int64], Taxonomy]:
+    """Lay a tree over the classes of `own` by name: the new leaf of each, and the tree of those that occur.
 
     Names that differ in nothing but case and punctuation match: a folder cannot be called `Ram C/V`.
     """
+    if tree is None:
+        return np.arange(own.leaves), own
     known = {leaf: index for index, leaf in enumerate(tree.names(tree.depth))}
     plain = {_plain(leaf): index for leaf, index in known.items()}
     if len(plain) < len(known):

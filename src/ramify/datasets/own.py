@@ -1,13 +1,35 @@
-"""Your own images: nested class folders, flat ones with a taxonomy, a CSV manifest, or Parquet."""
+"""Your own images: class folders, a CSV manifest, or Parquet."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+from ramify.datasets.cache import Recipe
+from ramify.datasets.folders import folder_recipe
+from ramify.datasets.manifest import manifest_recipe
+from ramify.datasets.parquet import parquet_recipe
 from ramify.datasets.registry import Source
 from ramify.errors import RamifyError
 
+READERS = {".csv": manifest_recipe, ".parquet": parquet_recipe}
+
 
 def own_source(path: Path) -> Source:
-    """A source for the images at `path`, known by its name."""
-    raise RamifyError(f"{path}: not yet")
+    """The images at `path`, under its name; a `taxonomy.csv` in a folder is laid over its classes."""
+    path = path.absolute()
+    name = re.sub(r"[^\w.-]+", "_", path.stem) or "root"
+    tree = path / "taxonomy.csv"
+    return Source(
+        name, f"your own, {path}", lambda _: _recipe(path, name), taxonomy=tree if tree.is_file() else None
+    )
+
+
+def _recipe(path: Path, name: str) -> Recipe:
+    if path.is_dir():
+        read = parquet_recipe if any(path.rglob("*.parquet")) else folder_recipe
+    elif path.suffix.lower() in READERS:
+        read = READERS[path.suffix.lower()]
+    else:
+        raise RamifyError(f"{path}: expected a folder of class folders, a .csv manifest or a .parquet file")
+    return read(path, name)

@@ -18,6 +18,7 @@ class Source:
 
     `open` finds the files below the data folder, or raises saying how to provide them; `get` downloads
     them there (None: it cannot). `counts` (classes a level) and `images` (train, test) are as published.
+    `taxonomy`, where given, is laid over the classes by name.
     """
 
     name: str
@@ -27,6 +28,7 @@ class Source:
     image_size: int = 224
     mean: Channels = IMAGENET_MEAN
     std: Channels = IMAGENET_STD
+    taxonomy: str | Path | None = None
     counts: tuple[int, ...] = ()
     images: tuple[int, int] | None = None
 

@@ -21,7 +21,9 @@ _CIRCLE = np.round(np.exp(2j * np.pi * np.arange(TURNS) / TURNS) * 4096) / 4096
 
 def unit(turn: Number) -> tuple[Field, Field]:
     """The cosine and sine of an angle in whole turns (0.25 points up)."""
-    index = np.floor(np.asarray(turn, dtype=np.float64) * TURNS + 0.5).astype(np.int64) % TURNS
+    # An array also for a plain number: NumPy 1 and 2 differ in the type of a scalar's product.
+    turns = np.asarray(turn, dtype=np.float64).reshape(-1, 1, 1)
+    index = np.floor(turns * TURNS + 0.5).astype(np.int64) % TURNS
     return _CIRCLE.real[index].astype(np.float32), _CIRCLE.imag[index].astype(np.float32)
 
 

@@ -1,0 +1,43 @@
+"""A CSV manifest: one row an image."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from ramify.datasets.cache import Contents, Recipe
+from ramify.datasets.listing import FileImages, stamps
+from ramify.datasets.splits import assemble
+from ramify.errors import RamifyError
+from ramify.taxonomy.read import read_table, read_text
+
+
+def manifest_recipe(path: Path, name: str) -> Recipe:
+    """Columns: `path` (absolute or from the manifest), `level1`…`levelH` or `label`, optionally `split`."""
+    header, rows, lines = read_table(read_text(path), path.name)
+    levels = sorted((c for c in header if re.fullmatch(r"level\d+", c)), key=lambda c: int(c[5:]))
+    columns = levels or [column for column in header if column == "label"]
+    if "path" not in header or not columns:
+        raise RamifyError(
+            f"{path} line 1: the columns are {', '.join(header)}: "
+            "expected path, level1, level2, … (or path, label) and optionally split"
+        )
+    where = header.index("path")
+    numbers = [header.index(column) for column in columns]
+    paths = [row[where] for row in rows]
+
+    def contents() -> Contents:
+        for row, line in zip(rows, lines, strict=True):
+            empty = [column for column, i in zip(columns, numbers, strict=True) if not row[i]]
+            if empty or not row[where]:
+                raise RamifyError(f"{path} line {line}: {(*empty, 'path')[0]} is empty: fill it in")
+        split = header.index("split") if "split" in header else None
+        return assemble(
+            [tuple(row[i] for i in numbers) for row in rows],
+            None if split is None else [row[split] for row in rows],
+            lambda picked, leaves: FileImages(path.parent, [paths[i] for i in picked], leaves),
+            str(path),
+        )
+
+    key = {"manifest": stamps(path.parent, [path.name]), "files": stamps(path.parent, paths)}
+    return Recipe(name, key, contents)
