@@ -1,0 +1,97 @@
+"""The figures of an evaluation, as pure functions of arrays.
+
+Predictions and truth are class indices of a level, [n], or of all levels of a tree, [n, H]; −1 stands for no
+answer, as at a level of which no class has been seen. A figure with nothing to average over is None.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from ramify.errors import RamifyError
+from ramify.taxonomy import Taxonomy
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+
+
+def _mean(values: npt.NDArray[np.generic]) -> float | None:
+    return float(values.mean(dtype=np.float64)) if len(values) else None
+
+
+def level_accuracy(predicted: Ints, truth: Ints, seen: Mask) -> float | None:
+    """Top-1 at one level over the images whose class has been seen: mean of [ŷ = y] over n with seen[y]."""
+    asked = seen[truth]
+    return _mean(predicted[asked] == truth[asked])
+
+
+def class_accuracy(predicted: Ints, truth: Ints, seen: Mask) -> Floats:
+    """a_c = mean of [ŷ = c] over the images of class c; nan for a class not seen or without images."""
+    images = np.bincount(truth, minlength=len(seen))
+    right = np.bincount(truth[predicted == truth], minlength=len(seen))
+    return np.where(seen & (images > 0), right / np.maximum(images, 1), np.nan)
+
+
+def either_accuracy(
+    predicted: Ints, predicted_child: Ints, truth: Ints, parent: Ints, seen: Mask
+) -> float | None:
+    """Optimistic accuracy of some papers: right if ŷ = y OR the parent of the child prediction is y.
+
+    It uses the tree and flatters; `level_accuracy` is the honest figure. `parent` maps a child to its parent.
+    """
+    answered = predicted_child >= 0
+    by_child = np.where(answered, parent[predicted_child], -1)
+    return level_accuracy(np.where(by_child == truth, truth, predicted), truth, seen)
+
+
+def area_under_curve(accuracies: Sequence[float]) -> float | None:
+    """A_AUC = Σ a_i / k over the k periodic accuracies; over those at the ends of tasks it is A_avg."""
+    return _mean(np.array(accuracies, np.float64))
+
+
+def forgetting(task_ends: Sequence[Floats]) -> float | None:
+    """F_last = mean over c of max_{t<T} a_{t,c} − a_{T,c}, from `class_accuracy` at the end of each task.
+
+    Only classes seen at an earlier task end count, so a class of the last task does not dilute it.
+    """
+    if len(task_ends) < 2:
+        return None
+    best = np.nan_to_num(np.stack(task_ends[:-1]), nan=-np.inf).max(0)
+    lost = best - task_ends[-1]
+    return _mean(lost[np.isfinite(lost)])
+
+
+def consistency(predictions: Ints, tree: Taxonomy) -> float:
+    """Share of images with answers on one path: ŷ_h is the ancestor of ŷ_d, d the deepest level answered."""
+    levels = _answered(predictions)
+    deepest = predictions[:, levels[-1] - 1]
+    path = np.stack([tree.up(levels[-1], level)[deepest] for level in levels], axis=1)
+    return float((predictions[:, levels - 1] == path).all(1).mean())
+
+
+def path_accuracy(predictions: Ints, truth: Ints) -> float:
+    """Share of images with every level right: mean of Π_h [ŷ_h = y_h]; no answer is not right."""
+    return float((predictions == truth).all(1).mean())
+
+
+def mistake_severity(predictions: Ints, truth: Ints, tree: Taxonomy) -> dict[str, float | None]:
+    """Mean height of the lowest common ancestor of ŷ_H and y_H, over `mistakes` and over `all` images.
+
+    None while the leaves' level has no answers; `mistakes` is None too if there is no mistake.
+    """
+    if _answered(predictions)[-1] < tree.depth:
+        return {"mistakes": None, "all": None}
+    heights = tree.lca_height(predictions[:, -1], truth[:, -1])
+    return {"mistakes": _mean(heights[heights > 0]), "all": _mean(heights)}
+
+
+def _answered(predictions: Ints) -> Ints:
+    """The levels (from 1) at which every image has an answer."""
+    levels: Ints = np.flatnonzero((predictions >= 0).all(0)) + 1
+    if not len(levels) or not len(predictions):
+        raise RamifyError(
+            f"found predictions of shape {predictions.shape} without an answer; train the model first"
+        )
+    return levels
