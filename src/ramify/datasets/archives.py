@@ -16,17 +16,18 @@ MAX_MEMBERS = 2_000_000
 
 
 def extract(archive: Path, folder: Path, name: str) -> None:
-    """Unpack the top folder `name` of a tar archive to `folder/name`, which appears whole or not at all.
+    """Unpack the top file or folder `name` of a .tar.gz to `folder/name`, which appears whole or not at all.
 
     Refused: a member that leaves the folder, a link, a device, and more bytes than images can be packed to.
     """
     scratch = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=folder))
     try:
-        with tarfile.open(archive) as tar:
+        with tarfile.open(archive, "r:gz") as tar:
             _unpack(tar, scratch, archive)
-        if not (scratch / name).is_dir():
-            raise RamifyError(f"{archive} has no folder {name!r} in it: it is not the archive it should be")
-        shutil.rmtree(folder / name, ignore_errors=True)
+        if not (scratch / name).exists():
+            raise RamifyError(f"{archive} has no {name!r} at its top: it is not the archive it should be")
+        if (folder / name).is_dir():
+            shutil.rmtree(folder / name)
         (scratch / name).rename(folder / name)
     except (tarfile.TarError, EOFError, zlib.error) as error:
         raise RamifyError(f"{archive} is damaged ({error}): remove it and get it again") from error

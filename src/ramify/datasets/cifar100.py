@@ -13,7 +13,7 @@ from ramify.datasets.cache import Contents, Recipe, digest
 from ramify.datasets.download import download
 from ramify.datasets.listing import stamps
 from ramify.datasets.pickles import read_pickle
-from ramify.datasets.registry import Source, register
+from ramify.datasets.registry import Source
 from ramify.errors import RamifyError
 from ramify.taxonomy import read_taxonomy
 
@@ -80,16 +80,14 @@ def _text(name: object) -> str:
     return name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name)
 
 
-register(
-    Source(
-        "cifar100",
-        "CIFAR-100, 60,000 photographs of 32×32 in 5 levels",
-        find,
-        get,
-        image_size=32,
-        mean=(0.5071, 0.4867, 0.4408),
-        std=(0.2675, 0.2565, 0.2761),
-        counts=(2, 4, 8, 20, 100),
-        images=(50_000, 10_000),
-    )
+SOURCE = Source(
+    "cifar100",
+    "CIFAR-100, 60,000 photographs of 32×32 in 5 levels",
+    find,
+    get,
+    image_size=32,
+    mean=(0.5071, 0.4867, 0.4408),
+    std=(0.2675, 0.2565, 0.2761),
+    counts=(2, 4, 8, 20, 100),
+    images=(50_000, 10_000),
 )

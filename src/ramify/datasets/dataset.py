@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,7 +63,31 @@ class Dataset:
             if len(split) and not 0 <= split.leaves.min() <= split.leaves.max() < self.taxonomy.leaves:
                 raise RamifyError(f"{self.name}: a label lies outside 0..{self.taxonomy.leaves - 1}")
 
+    def verify(self) -> None:
+        """Read every pixel once and compare with the fingerprint; raises where something has changed."""
+        found = fingerprint([_digest(split.images) for split in (self.train, self.test)], self)
+        if found != self.fingerprint:
+            where = getattr(self.train.images, "filename", "memory")
+            raise RamifyError(
+                f"{self.name}: the pixels in {where} are not those that were decoded: remove its folder"
+            )
+
     @property
     def image_size(self) -> int:
         """The side of the square images, in pixels."""
         return int(self.train.images.shape[-1])
+
+
+def fingerprint(pixels: Sequence[str], dataset: Dataset) -> str:
+    """The digest of a dataset, given those of the pixels of its splits."""
+    checksum = hashlib.sha256("".join((*pixels, dataset.taxonomy.fingerprint)).encode())
+    for split in (dataset.train, dataset.test):
+        checksum.update(split.leaves.astype("<i8").tobytes())
+    return checksum.hexdigest()
+
+
+def _digest(images: NDArray[np.uint8], step: int = 1024) -> str:
+    checksum = hashlib.sha256()
+    for start in range(0, len(images), step):
+        checksum.update(images[start : start + step].tobytes())
+    return checksum.hexdigest()

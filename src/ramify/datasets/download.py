@@ -17,9 +17,12 @@ TIMEOUT = 30.0
 BLOCK = 2**18
 
 
-def download(url: str, path: Path, md5: str, progress: bool = True) -> None:
-    """Fetch `url` to `path`; a file that is there and whole is kept, a part of one is continued."""
-    if path.is_file() and digest(path, "md5") == md5:
+def download(url: str, path: Path, md5: str | None, progress: bool = True) -> None:
+    """Fetch `url` to `path`; a file that is there and whole is kept, a part of one is continued.
+
+    Without an `md5` (the publisher states none) any file of that name is taken for whole.
+    """
+    if path.is_file() and md5 in (None, digest(path, "md5")):
         return
     part = path.with_name(path.name + ".part")
     try:
@@ -37,7 +40,7 @@ def download(url: str, path: Path, md5: str, progress: bool = True) -> None:
     except OSError as error:
         raise RamifyError(f"cannot write {part}: {error.strerror or error}") from error
     found = digest(part, "md5")
-    if found != md5:
+    if md5 not in (None, found):
         part.unlink()
         raise RamifyError(f"{url} arrived damaged or has changed (md5 {found}, expected {md5}): try again")
     part.replace(path)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
 import os
 import re
@@ -15,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ramify.datasets.cache import SPLITS, Cache, Contents, open_or_build
-from ramify.datasets.dataset import Dataset, Split
+from ramify.datasets.dataset import Dataset, Split, fingerprint
 from ramify.datasets.registry import SOURCES, Source, find_source
 from ramify.errors import RamifyError
 from ramify.taxonomy import Taxonomy, read_taxonomy
@@ -74,6 +72,15 @@ def load_dataset(
     return _assemble(source, cache, own, leaves)
 
 
+def is_present(source: Source, root: Path) -> bool:
+    """Whether the files of a source are below the data folder."""
+    try:
+        source.open(root)
+    except RamifyError:
+        return False
+    return True
+
+
 def _source(name_or_path: str | Path) -> Source:
     """A known name wins over a path (`./garden` is the path)."""
     if str(name_or_path) in SOURCES:
@@ -113,21 +120,14 @@ def _check(source: Source, tree: Taxonomy, leaves: Mapping[str, NDArray[np.int64
 def _assemble(
     source: Source, cache: Cache, tree: Taxonomy, leaves: Mapping[str, NDArray[np.int64]]
 ) -> Dataset:
-    checksum = hashlib.sha256(json.dumps([cache.meta["sha256"], tree.fingerprint], sort_keys=True).encode())
-    for split in SPLITS:
-        checksum.update(leaves[split].astype("<i8").tobytes())
     skipped = cache.meta["broken"]
     notes = (*cache.meta["notes"], *cache.meta["warnings"])
+    if skipped:
+        notes = (*notes, f"{len(skipped)} broken images are left out: see {cache.folder / 'broken.txt'}")
     train, test = (Split(cache.images[split], leaves[split]) for split in SPLITS)
-    return Dataset(
-        source.name,
-        train,
-        test,
-        tree,
-        source.mean,
-        source.std,
-        checksum.hexdigest(),
-        (*notes, f"{len(skipped)} broken images left out") if skipped else notes,
+    dataset = Dataset(source.name, train, test, tree, source.mean, source.std, "", notes)
+    return replace(
+        dataset, fingerprint=fingerprint([cache.meta["sha256"][split] for split in SPLITS], dataset)
     )
 
 

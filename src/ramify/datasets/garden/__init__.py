@@ -10,7 +10,7 @@ from ramify.datasets.arrays import ArrayImages
 from ramify.datasets.cache import Contents, Recipe
 from ramify.datasets.garden.draw import SIZE, draw
 from ramify.datasets.garden.plants import GENERA
-from ramify.datasets.registry import Source, register
+from ramify.datasets.registry import Source
 from ramify.taxonomy import Taxonomy
 
 TRAIN, TEST = 100, 25
@@ -35,13 +35,11 @@ def contents() -> Contents:
     return Contents(Taxonomy.from_rows(ROWS), train, test)
 
 
-register(
-    Source(
-        "garden",
-        "built in: 6,000 drawn plants of 32×32 in 4 levels",
-        find,
-        image_size=SIZE,
-        counts=(2, 4, 12, 48),
-        images=(4_800, 1_200),
-    )
+SOURCE = Source(
+    "garden",
+    "built in: 6,000 drawn plants of 32×32 in 4 levels",
+    find,
+    image_size=SIZE,
+    counts=(2, 4, 12, 48),
+    images=(4_800, 1_200),
 )

@@ -1,0 +1,114 @@
+"""`ramify data`: list, get, check and show datasets."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ramify.datasets import Dataset
+
+
+def main(argv: list[str]) -> int:
+    """Run `ramify data ...`."""
+    args = _parser().parse_args(argv)
+    actions = {"list": _list, "get": _get, "check": _check, "show": _show}
+    actions[args.action](args)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="ramify data", description="List, get, check and show datasets.")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    place = argparse.ArgumentParser(add_help=False)
+    place.add_argument(
+        "--data-dir", type=Path, help="where datasets live (default: RAMIFY_DATA, else the user's cache)"
+    )
+    one = argparse.ArgumentParser(add_help=False, parents=[place])
+    one.add_argument("name", metavar="NAME", help="a dataset's name, or the path of your own")
+    one.add_argument(
+        "--size", type=int, help="side of the square images, in pixels (default: the dataset's own)"
+    )
+    one.add_argument("--taxonomy", help="a tree to lay over the classes: a file or a built-in name")
+    one.add_argument("--skip-broken", action="store_true", help="leave out images that cannot be decoded")
+    one.add_argument(
+        "--any-counts", action="store_true", help="accept a tree of other sizes than the published"
+    )
+    actions.add_parser("list", parents=[place], help="the known datasets, and which are present")
+    actions.add_parser("get", parents=[one], help="download a dataset and decode its images")
+    actions.add_parser("check", parents=[one], help="verify checksums, counts and tree")
+    show = actions.add_parser("show", parents=[one], help="draw a contact sheet in the order of the tree")
+    show.add_argument("--out", type=Path, help="the PNG file (default: NAME.png)")
+    return parser
+
+
+def _load(args: argparse.Namespace) -> Dataset:
+    from ramify.datasets import load_dataset
+
+    return load_dataset(
+        args.name,
+        args.data_dir,
+        image_size=args.size,
+        taxonomy=args.taxonomy,
+        skip_broken=args.skip_broken,
+        any_counts=args.any_counts,
+    )
+
+
+def _list(args: argparse.Namespace) -> None:
+    from ramify.datasets import SOURCES, data_root, is_present
+
+    root = data_root(args.data_dir)
+    print(f"datasets below {root}:")
+    for source in SOURCES.values():
+        print(f"  {source.name:<18}{'present' if is_present(source, root) else 'absent':<9}{source.summary}")
+    print(
+        "`ramify data get NAME` gets one or says how; a folder, .csv or .parquet of your own is a NAME too"
+    )
+
+
+def _get(args: argparse.Namespace) -> None:
+    from ramify.datasets import SOURCES, data_root
+
+    source = SOURCES.get(args.name)
+    if source is not None and source.get is not None:
+        source.get(data_root(args.data_dir), True)
+    print(_summary(_load(args)))
+
+
+def _check(args: argparse.Namespace) -> None:
+    from ramify.datasets import SOURCES
+
+    dataset = _load(args)
+    print(_summary(dataset))
+    tree, source = dataset.taxonomy, SOURCES.get(args.name)
+    print(f"tree: {tree.nodes} classes in {tree.depth} levels, {' / '.join(map(str, tree.sizes))}")
+    for title, split in (("train", dataset.train), ("test", dataset.test)):
+        counts = [int((split.leaves == leaf).sum()) for leaf in range(tree.leaves)]
+        print(f"{title}: {min(counts)} to {max(counts)} images a leaf")
+    found = (len(dataset.train), len(dataset.test))
+    if source is not None and source.images not in (None, found):
+        print(f"note: published are {source.images[0]:,} train and {source.images[1]:,} test images")
+    for note in dataset.notes:
+        print(f"note: {note}")
+    dataset.verify()
+    print(f"decoded images: checksums right; fingerprint {dataset.fingerprint[:16]}")
+
+
+def _show(args: argparse.Namespace) -> None:
+    from ramify.datasets.sheet import contact_sheet
+    from ramify.files import beside
+
+    dataset = _load(args)
+    out = args.out or Path(f"{dataset.name}.png")
+    with beside(out) as temporary:
+        contact_sheet(dataset).save(temporary, format="PNG")
+    print(f"{out}: {dataset.taxonomy.leaves} classes of {dataset.name}, in the order of the tree")
+
+
+def _summary(dataset: Dataset) -> str:
+    size = dataset.image_size
+    return (
+        f"{dataset.name}: {len(dataset.train):,} train and {len(dataset.test):,} test images of {size}×{size}"
+    )
