@@ -6,7 +6,6 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from ramify.training.autoaugment import PolicyName, policy
@@ -21,9 +20,10 @@ def crop_flip(
     A row of the result is a run of the padded batch or of its mirror image: one copy a row, by its start.
     """
     n, channels, height, width = images.shape
-    padded = F.pad(images, (padding,) * 4)
-    both = torch.stack([padded, padded.flip(3)])
-    plane, stride = padded.stride(1), padded.stride(2)
+    both = images.new_zeros((2, n, channels, height + 2 * padding, width + 2 * padding))
+    inner = both[..., padding : padding + height, padding : padding + width]
+    inner[0], inner[1] = images, images.flip(3)
+    plane, stride = both.stride(2), both.stride(3)
     corners = (np.arange(n) + n * flip) * (channels * plane) + top * stride + left
     rows = np.arange(channels)[:, None] * plane + np.arange(height) * stride
     starts = torch.from_numpy((corners[:, None, None] + rows).reshape(-1)).to(images.device)

@@ -31,23 +31,16 @@ class CutMix:
         if rng.random() >= self.probability:
             return images, partner, np.ones(n, np.float32)
         partner[levels.argsort(kind="stable")] = np.lexsort((rng.random(n), levels))
-        side = np.sqrt(1 - rng.beta(self.alpha, self.alpha, levels.max() + 1))
-        top, bottom = _interval(side, height, rng)
-        left, right = _interval(side, width, rng)
-        lam = (1 - (bottom - top) * (right - left) / (height * width)).astype(np.float32)
-        rows, columns = np.arange(height), np.arange(width)
-        inside_rows = (rows >= top[:, None]) & (rows < bottom[:, None])
-        inside_columns = (columns >= left[:, None]) & (columns < right[:, None])
-        box = (inside_rows[:, None, :, None] & inside_columns[:, None, None])[levels]
+        size = np.array([[height], [width]])
+        share = 1 - rng.beta(self.alpha, self.alpha, levels.max() + 1)
+        side = (np.sqrt(share) * size).astype(np.int64)  # [2, levels]: height and width of each level's box
+        start = (rng.random(side.shape) * size).astype(np.int64) - side // 2  # its centre is uniform
+        start, end = np.maximum(start, 0), np.minimum(start + side, size)
+        lam = (1 - np.prod(end - start, axis=0) / (height * width)).astype(np.float32)[levels]
+        pixel = np.arange(max(height, width))
+        rows, columns = ((pixel >= start[..., None]) & (pixel < end[..., None]))[:, levels]
+        box = torch.from_numpy(rows[:, None, :height, None] & columns[:, None, None, :width]).to(
+            images.device
+        )
         others = images.index_select(0, torch.from_numpy(partner).to(images.device))
-        mixed = torch.where(torch.from_numpy(box).to(images.device), others, images)
-        return mixed, partner, lam[levels]
-
-
-def _interval(
-    side: npt.NDArray[np.float64], size: int, rng: np.random.Generator
-) -> tuple[IntArray, IntArray]:
-    """Where boxes of relative `side` begin and end: centre uniform over the image, cut off at its edge."""
-    length = (side * size).astype(np.int64)
-    start = rng.integers(size, size=len(side)) - length // 2
-    return start.clip(0), (start + length).clip(0, size)
+        return torch.where(box, others, images), partner, lam

@@ -1,0 +1,176 @@
+"""Crop, flip, the policies' draws, normalisation and CutMix."""
+
+from collections import Counter
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ramify.training.augment import Augment, Normalize, crop_flip
+from ramify.training.autoaugment import PolicyName, policy
+from ramify.training.autoaugment_ops import Op
+from ramify.training.cutmix import CutMix
+
+seeds = st.integers(0, 2**32)
+quick = settings(deadline=None, max_examples=60)
+
+
+def random_images(rng: np.random.Generator, n: int, height: int, width: int) -> torch.Tensor:
+    return torch.from_numpy(rng.integers(1, 256, (n, 3, height, width), dtype=np.uint8))
+
+
+@quick
+@given(seeds, st.integers(1, 9), st.integers(1, 12), st.integers(1, 12), st.integers(0, 4))
+def test_crop_and_flip_image_by_image(seed: int, n: int, height: int, width: int, padding: int) -> None:
+    rng = np.random.default_rng(seed)
+    images = random_images(rng, n, height, width)
+    top, left = rng.integers(0, 2 * padding + 1, (2, n))
+    flip = rng.random(n) < 0.5
+    result = crop_flip(images, top, left, flip, padding).numpy()
+    for i, image in enumerate(images.numpy()):
+        mirrored = image[:, :, ::-1] if flip[i] else image
+        padded = np.pad(mirrored, ((0, 0), (padding, padding), (padding, padding)))
+        assert (result[i] == padded[:, top[i] : top[i] + height, left[i] : left[i] + width]).all()
+
+
+def test_draws_cover_every_crop_and_half_of_the_flips() -> None:
+    draw = Augment(padding=4).draw(20_000, np.random.default_rng(0))
+    for offset in (draw.top, draw.left):
+        counts = np.bincount(offset, minlength=9)
+        assert len(counts) == 9
+        assert np.abs(counts / 20_000 - 1 / 9).max() < 0.01
+    assert abs(draw.flip.mean() - 0.5) < 0.02
+    assert not Augment(flip=False).draw(100, np.random.default_rng(0)).flip.any()
+
+
+def test_without_padding_flip_and_policy_images_stay_as_they_are() -> None:
+    rng = np.random.default_rng(0)
+    images = random_images(rng, 5, 7, 9)
+    assert torch.equal(Augment(None, padding=0, flip=False)(images, rng), images)
+
+
+@pytest.mark.parametrize("name", ["cifar10", "imagenet"])
+def test_augment_repeats_by_seed_and_trains(name: PolicyName) -> None:
+    augment = Augment(name)
+    images = random_images(np.random.default_rng(0), 40, 32, 32)
+    kept = images.clone()
+    first, again, other = (augment(images, np.random.default_rng(seed)) for seed in (1, 1, 2))
+    assert torch.equal(images, kept)
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+    weight = torch.ones(1, 3, 3, 3, requires_grad=True)
+    torch.nn.functional.conv2d(Normalize((0.5,) * 3, (0.5,) * 3)(first), weight).sum().backward()
+    assert weight.grad is not None
+
+
+# The sum of the probabilities of each operation over the table of the paper's appendix.
+TOTALS = {
+    "cifar10": {
+        Op.SHEAR_X: 0, Op.SHEAR_Y: 0.7, Op.TRANSLATE_X: 0.8, Op.TRANSLATE_Y: 3.4, Op.ROTATE: 0.7,
+        Op.CONTRAST: 0.8, Op.COLOR: 2.9, Op.SHARPNESS: 2.8, Op.BRIGHTNESS: 2.3, Op.INVERT: 0.2,
+        Op.POSTERIZE: 0.3, Op.SOLARIZE: 1.9, Op.AUTOCONTRAST: 5.0, Op.EQUALIZE: 4.7,
+    },
+    "imagenet": {
+        Op.SHEAR_X: 0.6, Op.SHEAR_Y: 0, Op.TRANSLATE_X: 0, Op.TRANSLATE_Y: 0, Op.ROTATE: 3.6,
+        Op.CONTRAST: 2.0, Op.COLOR: 3.8, Op.SHARPNESS: 0.4, Op.BRIGHTNESS: 0, Op.INVERT: 1.8,
+        Op.POSTERIZE: 2.8, Op.SOLARIZE: 3.6, Op.AUTOCONTRAST: 1.2, Op.EQUALIZE: 11.2,
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["cifar10", "imagenet"])
+def test_policies_have_the_published_probabilities(name: PolicyName) -> None:
+    compiled = policy(name, 32, 32, torch.device("cpu"))
+    weights = np.diff(np.concatenate([[0], compiled.edges, [1]]))
+    assert weights.sum() == pytest.approx(1)
+    kinds = np.searchsorted(compiled.operations.edges, compiled.outcomes, side="right") - 1
+    totals: Counter[Op] = Counter()
+    for stage, outcome in product(range(2), range(len(weights))):
+        totals[Op(kinds[stage, outcome])] += 25 * weights[outcome]
+    assert {op: totals[op] for op in TOTALS[name]} == pytest.approx(TOTALS[name])
+    # A first operation is missing only if the second is.
+    assert (kinds[1][kinds[0] == Op.IDENTITY] == Op.IDENTITY).all()
+
+
+def test_one_sub_policy_in_full() -> None:
+    """Rotate 0.7 at strength 2, then TranslateX 0.3 at strength 9, on images 66 wide (150/331: 29 px)."""
+    compiled = policy("cifar10", 32, 66, torch.device("cpu"))
+    table = compiled.operations
+    weights = np.diff(np.concatenate([[0], compiled.edges, [1]]))
+    kinds = np.searchsorted(table.edges, compiled.outcomes, side="right") - 1
+    both = (kinds[0] == Op.ROTATE) & (kinds[1] == Op.TRANSLATE_X)
+    assert weights[both] == pytest.approx([0.7 * 0.3 / 25 / 4] * 4)
+    image = torch.arange(66, dtype=torch.uint8).repeat(1, 3, 32, 1)
+    shifted = {
+        int(table(image, np.array([[number]]))[0, 0, 0, 33])
+        for number in np.unique(compiled.outcomes[1, both])
+    }
+    assert shifted == {33 - 29, 33 + 29}
+
+
+def test_choose_follows_the_weights() -> None:
+    compiled = policy("cifar10", 8, 8, torch.device("cpu"))
+    chosen = compiled.choose(np.random.default_rng(0).random(200_000))
+    weights = np.diff(np.concatenate([[0], compiled.edges, [1]]))
+    nothing = weights[(compiled.outcomes == 0).all(0)].sum()
+    assert abs((chosen == 0).all(0).mean() - nothing) < 0.005
+    first = np.bincount(compiled.outcomes[0], weights)
+    assert np.abs(np.bincount(chosen[0], minlength=len(first)) / 200_000 - first).max() < 0.005
+
+
+@quick
+@given(seeds)
+def test_normalize_is_its_formula(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    images = random_images(rng, 3, 4, 5)
+    mean, std = tuple(rng.random(3)), tuple(rng.uniform(0.1, 0.5, 3))
+    expected = (images.numpy() / 255 - np.reshape(mean, (3, 1, 1))) / np.reshape(std, (3, 1, 1))
+    result = Normalize(mean, std)(images)
+    assert result.dtype == torch.float32
+    np.testing.assert_allclose(result.numpy(), expected, atol=1e-5)
+
+
+@quick
+@given(seeds, st.integers(1, 20), st.integers(1, 12), st.integers(1, 12), st.booleans())
+def test_cutmix_pastes_one_box_a_level(seed: int, n: int, height: int, width: int, whole: bool) -> None:
+    rng = np.random.default_rng(seed)
+    levels = rng.integers(1, 5, n)
+    images = torch.arange(1, n + 1).to(torch.uint8).view(n, 1, 1, 1).repeat(1, 3, height, width)
+    images = images if whole else images.float() / 3
+    mixed, partner, lam = CutMix(probability=1)(images, levels, rng)
+    assert mixed.dtype == images.dtype
+    assert lam.dtype == np.float32
+    assert sorted(partner) == list(range(n))
+    assert (levels[partner] == levels).all()
+    for level in np.unique(levels):
+        members = np.flatnonzero(levels == level)
+        assert len(set(lam[members])) == 1
+        for i in members:
+            own, other = images[i, 0, 0, 0], images[partner[i], 0, 0, 0]
+            assert ((mixed[i] == own) | (mixed[i] == other)).all()
+            if own != other:
+                pasted = (mixed[i] == other).all(0).numpy()
+                assert lam[i] == pytest.approx(1 - pasted.mean(), abs=1e-6)
+                rows, columns = pasted.any(1), pasted.any(0)
+                assert (pasted == np.outer(rows, columns)).all()
+                assert all((np.diff(np.flatnonzero(edge)) == 1).all() for edge in (rows, columns))
+
+
+def test_cutmix_mixes_with_its_probability() -> None:
+    rng = np.random.default_rng(0)
+    images = random_images(rng, 8, 16, 16)
+    levels = np.ones(8, np.int64)
+    lams = []
+    for _ in range(2000):
+        mixed, partner, lam = CutMix()(images, levels, rng)
+        if (lam == 1).all():
+            assert torch.equal(mixed, images) or (partner != np.arange(8)).any()
+        lams.append(lam[0])
+    assert abs(np.mean(np.array(lams) < 1) - 0.5) < 0.04
+    mixed, partner, lam = CutMix(probability=0)(images, levels, rng)
+    assert torch.equal(mixed, images)
+    assert (partner == np.arange(8)).all()
+    assert (lam == 1).all()
