@@ -8,25 +8,34 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from ramify.errors import RamifyError
+
 
 @contextmanager
 def beside(path: Path) -> Iterator[Path]:
     """Yield a temporary path in the folder of `path`; on success fsync it and rename it to `path`.
 
-    A reader sees the old file or the new one, never a part of either, also after a crash.
+    A reader sees the old file or the new one, never a part of either, also after a crash. No space, no
+    permission and the like become a `RamifyError`.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    os.close(handle)
-    temporary = Path(name)
+    temporary: Path | None = None
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        os.close(handle)
+        temporary = Path(name)
         yield temporary
         temporary.chmod(0o644)
         sync(temporary)
         temporary.replace(path)
         sync(path.parent)
+    except OSError as error:
+        raise RamifyError(
+            f"{path} cannot be written: {error.strerror or error}; what was there before is still as it was"
+        ) from None
     finally:
-        temporary.unlink(missing_ok=True)
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
 
 
 def sync(path: Path) -> None:

@@ -277,7 +277,8 @@ class Engine(Stateful):
         self.prepare()
         parts = []
         for start in range(0, len(images), batch_size):
-            chunk = torch.as_tensor(images[start : start + batch_size])
+            chunk = images[start : start + batch_size]
+            chunk = chunk if isinstance(chunk, Tensor) else torch.from_numpy(chunk.copy())
             parts.append(self.mask.predict(self.logits(chunk)))
         return np.concatenate(parts)
 

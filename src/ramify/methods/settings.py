@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from ramify.errors import RamifyError
+
 
 @dataclass(frozen=True)
 class NetworkSettings:
@@ -121,6 +123,27 @@ class Settings:
     bic: BicSettings = field(default_factory=BicSettings)
     mir: MirSettings = field(default_factory=MirSettings)
     epochs: EpochSettings = field(default_factory=EpochSettings)
+
+    def __post_init__(self) -> None:
+        positive = {
+            "memory_size": self.memory_size,
+            "batch_size": self.batch_size,
+            "updates_per_sample": self.updates_per_sample,
+            "lr": self.lr,
+            "lr_decay": self.lr_decay,
+            "network.width": self.network.width,
+            "fms.T": self.fms.T,
+            "mir.candidates": self.mir.candidates,
+            "epochs.count": self.epochs.count,
+            "bic.temperature": self.bic.temperature,
+        }
+        for name, value in positive.items():
+            if not value > 0:
+                raise RamifyError(f"{name} is {value}; it must be above 0")
+        if not 0 <= self.augment.cutmix <= 1:
+            raise RamifyError(f"augment.cutmix is {self.augment.cutmix}; it is a probability, from 0 to 1")
+        if self.augment.padding < 0 or self.importance.period < 0:
+            raise RamifyError("augment.padding and importance.period must be 0 or more")
 
     def importance_period(self, arrivals: int) -> int:
         """Updates between refreshes of the importance, for a stream batch of `arrivals` samples."""

@@ -1,0 +1,32 @@
+"""`ramify methods`: the table of methods and parts."""
+
+from __future__ import annotations
+
+import argparse
+
+
+def main(argv: list[str]) -> int:
+    """Print the table."""
+    argparse.ArgumentParser(
+        "ramify methods", description="List the methods and the parts they are made of."
+    ).parse_args(argv)
+    from rich.console import Console
+    from rich.table import Table
+
+    from ramify.methods import METHODS, Settings
+    from ramify.randomness import Generators
+
+    table = Table("method", "keep", "rehearse", "minimise", "rate", "task-free", box=None, pad_edge=False)
+    for name, build in METHODS.items():
+        recipe = build(Settings(), Generators(0))
+        parts = (recipe.keep, recipe.rehearse, recipe.minimise, recipe.rate)
+        table.add_row(
+            name, *(_words(type(part).__name__) for part in parts), "yes" if recipe.task_free else "no"
+        )
+    Console(width=None).print(table)
+    return 0
+
+
+def _words(name: str) -> str:
+    """HalfAndHalf → half and half."""
+    return "".join(f" {c.lower()}" if c.isupper() else c for c in name).strip()

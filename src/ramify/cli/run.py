@@ -1,0 +1,121 @@
+"""`ramify run`: one method on one stream."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import re
+import sys
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+from ramify.cli.progress import RunProgress
+from ramify.errors import RamifyError
+from ramify.runs.config import Config
+from ramify.runs.folder import RunFolder
+from ramify.runs.presets import resolve
+from ramify.runs.result import Result
+from ramify.runs.run import Run, prepare_dataset
+
+
+@dataclass(frozen=True)
+class Command(Config):
+    """Run one method on one stream.
+
+    A preset gives the settings that suit the dataset, the setup and the method; anything on the command line
+    goes before it. Progress goes to stderr; the folder --out receives the records and the result.
+    """
+
+    preset: str = "quick"
+    """paper, small, quick, or the path of a TOML file."""
+    out: str | None = None
+    """Folder for the results; default runs/DATASET-SETUP-METHOD-PRESET-SEED."""
+    force: bool = False
+    """Overwrite a run that is in the folder already."""
+    data_dir: str | None = None
+    """Where datasets live; default $RAMIFY_DATA or the user's cache folder."""
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    """Where to compute."""
+    threads: int | None = None
+    """CPU threads of one run; default: all cores."""
+    json: bool = False
+    """Print result.json last on stdout."""
+
+    def config(self) -> Config:
+        """Only what the result depends on."""
+        return Config(**{name: getattr(self, name) for name in Config.__dataclass_fields__})
+
+
+def parse(argv: list[str]) -> Command:
+    """The command line over the preset that it names."""
+    first = _tyro(argv, Command())
+    base = resolve(first.preset, first.method, first.dataset, first.setup)
+    return _tyro(argv, Command(**{name: getattr(base, name) for name in Config.__dataclass_fields__}))
+
+
+def _tyro(argv: list[str], default: Command) -> Command:
+    """Parse with tyro; its boxed messages become one line."""
+    import tyro
+
+    caught = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(caught):
+            return tyro.cli(Command, args=argv, default=default, prog="ramify run")
+    except SystemExit as stop:
+        if stop.code in (0, None):
+            raise
+        raise RamifyError(_one_line(caught.getvalue())) from None
+
+
+def _one_line(boxed: str) -> str:
+    """What tyro says in a box, without the frame, its title and the pointer to the help text."""
+    lines = [line.strip("│─ ") for line in boxed.splitlines() if not line.startswith(("╭", "╰", "├"))]
+    return re.split(r"Argument helptext|For full helptext|Full helptext", " ".join(filter(None, lines)))[
+        0
+    ].strip()
+
+
+def execute(command: Command) -> Result:
+    """Run what the command says."""
+    import torch
+
+    if command.threads is not None:
+        if command.threads < 1:
+            raise RamifyError(f"threads is {command.threads}; it must be at least 1")
+        torch.set_num_threads(command.threads)
+    config = command.config()
+    place = (
+        command.out or f"runs/{config.dataset}-{config.setup}-{config.method}-{command.preset}-{config.seed}"
+    )
+    folder = RunFolder(place.replace(":", "-") if command.out is None else place)
+    dataset = prepare_dataset(config, command.data_dir)
+    run = Run(config, dataset, command.device)
+    folder.create(command.force)
+    folder.write_config(
+        config,
+        {
+            "preset": command.preset,
+            "dataset": {
+                "name": dataset.name,
+                "fingerprint": dataset.fingerprint,
+                "notes": list(dataset.notes),
+            },
+            "stream": {"fingerprint": run.stream.fingerprint, "tasks": run.stream.summary()},
+            "device": str(run.engine.device),
+        },
+    )
+    run.stream.save(folder.path / "stream.safetensors")
+    with RunProgress(run) as progress:
+        result = run.go(folder, progress.show)
+    sys.stderr.write(f"results are in {folder.path}\n")
+    return result
+
+
+def main(argv: list[str]) -> int:
+    """Entry point."""
+    command = parse(argv)
+    result = execute(command)
+    if command.json:
+        sys.stdout.write(json.dumps(asdict(result)) + "\n")
+    return 0

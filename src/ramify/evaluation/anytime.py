@@ -1,0 +1,97 @@
+"""Any-time evaluation: what the learner answers at every level on the test images, from one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ramify.classes import Classes
+from ramify.datasets import Split
+from ramify.evaluation.metrics import class_accuracy, level_accuracy
+from ramify.taxonomy import Taxonomy
+
+Ints = npt.NDArray[np.int64]
+SUBSET_SEED = 0  # the periodic evaluations of all runs use the same images
+
+
+class Learner(Protocol):
+    """What is asked of a learner to evaluate it. Its labels are class indices of the stream's tree."""
+
+    classes: Classes
+
+    def predict(self, images: npt.NDArray[np.uint8]) -> Ints:
+        """The best class of each level, [n, levels], -1 where a level has none."""
+        ...
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """One look at the test images. Levels count from 1; a level that was not seen yet is left out."""
+
+    images: Ints  # which test images were asked
+    predictions: Ints  # [n, levels] predicted class index in the tree's level, -1 for no answer
+    accuracy: dict[int, float]  # top-1 among the images whose class has been seen, among the classes seen
+    classes_seen: dict[int, int]
+    class_accuracy: dict[int, npt.NDArray[np.float64]]  # nan for a class that was not seen
+
+
+class Evaluator:
+    """The test images of a run, with their class at every level of the stream's tree."""
+
+    def __init__(
+        self, test: Split, taxonomy: Taxonomy, levels: Sequence[int], subset: int | None = None
+    ) -> None:
+        self.images = test.images
+        self.tree = taxonomy.restrict(levels)
+        leaves = taxonomy.up(taxonomy.depth, levels[-1])[test.leaves]
+        self.truth: Ints = np.stack([self.tree.leaf_to(h)[leaves] for h in range(1, self.tree.depth + 1)], 1)
+        self.all: Ints = np.arange(len(leaves))
+        self.subset = self.all
+        if subset is not None and subset < len(leaves):
+            self.subset = np.sort(np.random.default_rng(SUBSET_SEED).permutation(len(leaves))[:subset])
+
+    def __call__(self, learner: Learner, whole: bool) -> Evaluation:
+        """Ask the learner about all test images, or about the periodic subset."""
+        asked = self.all if whole else self.subset
+        images = self.images if len(asked) == len(self.all) else self.images[asked]
+        classes = learner.predict(images)
+        predictions = np.full((len(asked), self.tree.depth), -1, np.int64)
+        labels = np.array(learner.classes.labels, np.int64)
+        accuracy, seen_count, by_class = {}, {}, {}
+        for level in learner.classes.levels:
+            column = level - 1
+            predictions[:, column] = labels[classes[:, column]]
+            seen = np.zeros(self.tree.sizes[column], bool)
+            seen[labels[learner.classes.of_level(level)]] = True
+            truth = self.truth[asked, column]
+            value = level_accuracy(predictions[:, column], truth, seen)
+            if value is not None:
+                accuracy[level] = value
+            seen_count[level] = int(seen.sum())
+            by_class[level] = class_accuracy(predictions[:, column], truth, seen)
+        return Evaluation(asked, predictions, accuracy, seen_count, by_class)
+
+
+@dataclass(frozen=True)
+class Record:
+    """One line of records.jsonl."""
+
+    samples: int  # of the stream, so far
+    updates: int
+    task: int  # from 1
+    periodic: bool  # counts towards A_AUC
+    task_end: bool  # counts towards A_avg and F_last
+    accuracy: dict[str, float]
+    classes_seen: dict[str, int]
+    memory: dict[str, int]  # stored images by the level of their label
+    train_seconds: float
+    eval_seconds: float
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Record:
+        """The record of a line."""
+        return cls(**values)

@@ -1,0 +1,125 @@
+"""One typed config: the command line, the preset files and config.json all speak of these fields."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import hashlib
+import json
+import types
+import typing
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+from ramify.errors import RamifyError
+from ramify.methods.settings import Settings
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Config(Settings):
+    """Everything that a run's result depends on."""
+
+    method: str = "pl-fms"
+    """A method's name (`ramify methods`), or package.module:name for your own."""
+    dataset: str = "garden"
+    """A dataset's name (`ramify data list`), or the path of your own images."""
+    taxonomy: str | None = None
+    """Tree for a dataset that does not bring one: a file or a name (`ramify taxonomy show`)."""
+    setup: Literal["single-depth", "multiple-depth", "disjoint", "blurry", "i-blurry"] = "multiple-depth"
+    """Which classes arrive when."""
+    stream: str | None = None
+    """A stream of your own (CSV or a saved stream), in place of `setup`."""
+    labels: Literal["single", "dual"] = "single"
+    """single-depth: each image once, or again with its child label."""
+    tasks: int | None = None
+    """Number of tasks, where the setup leaves a choice."""
+    levels: tuple[int, ...] | None = None
+    """Levels of the dataset's tree to use."""
+    n: float | None = None
+    """i-blurry: percentage of disjoint classes."""
+    m: float | None = None
+    """i-blurry: percentage of images that stray."""
+    per_class: int | None = None
+    """Use only the first so many training images of each leaf."""
+    limit: int | None = None
+    """Use only the first so many samples of the stream."""
+    image_size: int | None = None
+    """Side of the images; the dataset's own if left out."""
+    seed: int = 0
+    """Sets the stream, the network and every draw."""
+    eval_every: int = 1000
+    """Samples between any-time evaluations."""
+    eval_images: int | None = None
+    """Test images of the periodic evaluations (a fixed random choice); task ends and the last one use all."""
+    eval_at: Literal["any-time", "task-ends"] = "any-time"
+    """Evaluate periodically and at task ends, or only at task ends."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("tasks", "per_class", "limit", "image_size", "eval_every", "eval_images"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise RamifyError(f"{name} is {value}; it must be at least 1")
+        if self.seed < 0:
+            raise RamifyError(f"seed is {self.seed}; it must be 0 or more")
+
+    def digest(self) -> str:
+        """A short name for this config, the same wherever it is computed."""
+        text = json.dumps(to_dict(self), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def to_dict(config: Any) -> dict[str, Any]:
+    """A config as plain JSON values."""
+    values: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(config)))
+    return values
+
+
+def from_dict(cls: type[T], values: dict[str, Any], where: str, base: T | None = None) -> T:
+    """A config from nested values, over `base` where one is given; unknown and ill-typed fields are refused.
+
+    `where` names the source in errors.
+    """
+    hints = typing.get_type_hints(cls)
+    known = {f.name for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    given: dict[str, Any] = {}
+    for key, value in values.items():
+        name = key.replace("-", "_")
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(sorted(known))}"
+            raise RamifyError(f"{where}: no field {key!r}; {hint}")
+        if dataclasses.is_dataclass(hints[name]):
+            if not isinstance(value, dict):
+                raise RamifyError(f"{where}: {key} is {value!r}; it must be a table of fields")
+            current = None if base is None else getattr(base, name)
+            value = from_dict(hints[name], value, f"{where}: {key}", current)
+        else:
+            value = _typed(hints[name], value, f"{where}: {key}")
+        given[name] = value
+    return cls(**given) if base is None else dataclasses.replace(base, **given)  # type: ignore[type-var]
+
+
+def _typed(hint: Any, value: Any, where: str) -> Any:
+    """`value` if it has the hinted type (whole numbers count as floats, lists as tuples)."""
+    origin, options = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        if value is None and type(None) in options:
+            return None
+        hint = next(o for o in options if o is not type(None))
+        origin, options = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Literal:
+        if value in options:
+            return value
+        raise RamifyError(f"{where} is {value!r}; it must be one of {', '.join(map(str, options))}")
+    if origin is tuple:
+        if isinstance(value, list | tuple):
+            return tuple(_typed(options[0], v, where) for v in value)
+        raise RamifyError(f"{where} is {value!r}; it must be a list")
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if isinstance(value, hint) and (hint is bool or not isinstance(value, bool)):
+        return value
+    raise RamifyError(f"{where} is {value!r}; it must be of type {hint.__name__}")

@@ -1,0 +1,57 @@
+"""Presets: settings as data files, one for each scale, keyed by dataset, setup and method."""
+
+from __future__ import annotations
+
+import sys
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from ramify.errors import RamifyError
+from ramify.runs.config import Config, from_dict
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+
+def preset_names() -> list[str]:
+    """The presets that come with the package."""
+    files = (resources.files("ramify.runs") / "presets").iterdir()
+    return sorted(f.name.removesuffix(".toml") for f in files if f.name.endswith(".toml"))
+
+
+def read_toml(path: str | Path) -> dict[str, Any]:
+    """A TOML file as nested dicts."""
+    try:
+        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise RamifyError(f"{path} cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise RamifyError(f"{path} is not a TOML file: {error}") from None
+
+
+def _preset(name: str) -> dict[str, Any]:
+    if name in preset_names():
+        return tomllib.loads((resources.files("ramify.runs") / "presets" / f"{name}.toml").read_text("utf-8"))
+    if name.endswith(".toml"):
+        return read_toml(name)
+    raise RamifyError(f"no preset {name!r}; use {', '.join(preset_names())} or the path of a TOML file")
+
+
+def resolve(preset: str, method: str, dataset: str, setup: str) -> Config:
+    """The config of a preset for this choice: [all], then the dataset's, the setup's, the method's own."""
+    tables = _preset(preset)
+    chosen = Config(method=method, dataset=dataset)
+    chosen = from_dict(Config, {"setup": setup}, "setup", chosen)
+    layers = [("all", tables.pop("all", {}))]
+    for key, value in (("dataset", dataset), ("setup", setup), ("method", method)):
+        layers.append((f"{key}.{value}", tables.pop(key, {}).get(value, {})))
+    if tables:
+        raise RamifyError(
+            f"preset {preset}: no table {next(iter(tables))!r}; known: all, dataset.*, setup.*, method.*"
+        )
+    for where, values in layers:
+        chosen = from_dict(Config, values, f"preset {preset} [{where}]", chosen)
+    return chosen

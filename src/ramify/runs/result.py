@@ -1,0 +1,88 @@
+"""The figures of a finished run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ramify.evaluation import metrics
+from ramify.evaluation.anytime import Evaluation, Evaluator, Record
+
+Levels = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Result:
+    """result.json. Shares lie in 0..1; the dictionaries have one entry a level, "1" the coarsest."""
+
+    final_accuracy: Levels
+    """A_last: top-1 at the end of the stream."""
+    auc: Levels
+    """A_AUC: mean of the periodic accuracies, from the first at which the level had been seen."""
+    average_accuracy: Levels
+    """A_avg: mean of the accuracies at the ends of tasks, likewise."""
+    forgetting: Levels
+    """F_last: mean over classes of best earlier task-end accuracy minus the last."""
+    consistency: float
+    """Share of test images whose predictions at all levels lie on one path of the tree."""
+    path_accuracy: float
+    """Share of test images with all levels right."""
+    mistake_severity: dict[str, float | None]
+    """Mean height of the lowest common ancestor at the deepest level, over `mistakes` and over `all`."""
+    samples: int
+    updates: int
+    seconds: float
+    """Wall-clock seconds of training and evaluation."""
+    images_forward: int
+    """Images through the network in training (virtual steps and teachers included)."""
+    images_backward: int
+    images_memory: int
+    """Stored images examined for importance and votes."""
+    images_evaluation: int
+
+    @classmethod
+    def of(
+        cls,
+        records: list[Record],
+        task_ends: list[dict[int, npt.NDArray[np.float64]]],
+        last: Evaluation,
+        evaluator: Evaluator,
+        cost: dict[str, int],
+    ) -> Result:
+        """The figures of a run: from its records, class accuracies at task ends and its last answers."""
+        levels = sorted(last.accuracy)
+        final = records[-1]
+
+        def mean(kind: str, level: int) -> float | None:
+            chosen = [
+                r.accuracy[str(level)] for r in records if getattr(r, kind) and str(level) in r.accuracy
+            ]
+            return metrics.area_under_curve(chosen)
+
+        def per_level(values: dict[int, float | None]) -> Levels:
+            return {str(h): v for h, v in values.items() if v is not None}
+
+        severity = metrics.mistake_severity(last.predictions, evaluator.truth, evaluator.tree)
+        return cls(
+            final_accuracy=final.accuracy,
+            auc=per_level({h: mean("periodic", h) for h in levels}),
+            average_accuracy=per_level({h: mean("task_end", h) for h in levels}),
+            forgetting=per_level(
+                {h: metrics.forgetting([t[h] for t in task_ends if h in t]) for h in levels}
+            ),
+            consistency=metrics.consistency(last.predictions, evaluator.tree),
+            path_accuracy=metrics.path_accuracy(last.predictions, evaluator.truth),
+            mistake_severity=severity,
+            samples=final.samples,
+            updates=final.updates,
+            seconds=final.train_seconds + sum(r.eval_seconds for r in records),
+            **cost,
+        )
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Result:
+        """The result of a result.json."""
+        return cls(**values)

@@ -1,0 +1,201 @@
+"""One run: a method on a stream, evaluated at any time, recorded on disk."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from ramify.datasets import Dataset, load_dataset
+from ramify.errors import RamifyError
+from ramify.evaluation.anytime import Evaluation, Evaluator, Record
+from ramify.methods import Engine, find_method
+from ramify.randomness import Generators
+from ramify.runs.config import Config
+from ramify.runs.folder import RunFolder
+from ramify.runs.result import Result
+from ramify.streams import Stream, build_stream
+
+CHUNK = 64  # samples handed over at a time
+Ints = npt.NDArray[np.int64]
+
+
+def pick_device(name: str) -> torch.device:
+    """`auto` is the best there is; a device that is not there is refused."""
+    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if name == "auto":
+        name = next(n for n in ("cuda", "mps", "cpu") if there[n])
+    if not there.get(name, False):
+        raise RamifyError(f"device {name!r} is not available; use {', '.join(n for n in there if there[n])}")
+    return torch.device(name)
+
+
+def prepare_dataset(config: Config, data_dir: str | None = None) -> Dataset:
+    """The dataset that a config speaks of."""
+    return load_dataset(
+        config.dataset, data_dir=data_dir, image_size=config.image_size, taxonomy=config.taxonomy
+    )
+
+
+def prepare_stream(config: Config, dataset: Dataset) -> Stream:
+    """The stream that a config speaks of, over the images that `per_class` leaves, cut at `limit`."""
+    leaves = dataset.train.leaves
+    if config.stream is not None:
+        path = Path(config.stream)
+        stream = Stream.from_csv(path, dataset) if path.suffix == ".csv" else Stream.load(path)
+        stream.check(dataset)
+    else:
+        chosen = first_per_class(leaves, config.per_class)
+        stream = build_stream(
+            config.setup,
+            leaves[chosen],
+            dataset.taxonomy,
+            config.seed,
+            labels=config.labels,
+            tasks=config.tasks,
+            n=config.n,
+            m=config.m,
+            levels=config.levels,
+        )
+        stream = replace(stream, image=chosen[stream.image], images=len(leaves))
+    if config.limit is None:
+        return stream
+    arrays = ("image", "level", "label", "task")
+    return replace(stream, **{name: getattr(stream, name)[: config.limit] for name in arrays})
+
+
+def first_per_class(leaves: Ints, count: int | None) -> Ints:
+    """Positions of the first `count` images of each leaf (of all for None), in order."""
+    if count is None:
+        return np.arange(len(leaves))
+    order = np.argsort(leaves, kind="stable")
+    place = np.arange(len(leaves)) - np.searchsorted(leaves[order], leaves[order])  # within its leaf
+    return np.sort(order[place < count])
+
+
+class Run:
+    """A learner on its way through a stream."""
+
+    def __init__(self, config: Config, dataset: Dataset, device: str = "auto") -> None:
+        self.config, self.dataset = config, dataset
+        self.stream = prepare_stream(config, dataset)
+        method = find_method(config.method)
+        self.offline = method(config, Generators(config.seed)).offline
+        settings = replace(config, memory_size=len(self.stream)) if self.offline else config
+        self.engine = Engine(
+            method, settings, dataset.image_size, dataset.mean, dataset.std, config.seed, pick_device(device)
+        )
+        self.evaluator = Evaluator(dataset.test, dataset.taxonomy, self.stream.levels, config.eval_images)
+        self.records: list[Record] = []
+        self.task_ends: list[dict[int, npt.NDArray[np.float64]]] = []  # accuracy of each class, per level
+        self.position = 0
+        self.train_seconds = 0.0
+        self.last: Evaluation | None = None
+
+    def go(self, folder: RunFolder, watch: Callable[[Run], None] = lambda run: None) -> Result:
+        """Learn the stream from where it stands to its end; records and result go into the folder."""
+        while self.position < len(self.stream):
+            self._learn(self._next_stop())
+            if self.position in self._task_ends:
+                self._timed(self.engine.task_end)
+            if self._due():
+                folder.append(self._evaluate())
+            watch(self)
+        folder.write_predictions(self._last_answers().predictions)
+        folder.write_model(*self._model())
+        result = Result.of(
+            self.records, self.task_ends, self._last_answers(), self.evaluator, asdict(self.engine.cost)
+        )
+        folder.write_result(result)
+        return result
+
+    @property
+    def _task_ends(self) -> list[int]:
+        return [*self.stream.task_starts[1:].tolist(), len(self.stream)]
+
+    def _next_stop(self) -> int:
+        """The next position at which something else than learning may be due."""
+        every = self.config.eval_every
+        stops = [self.position + CHUNK, (self.position // every + 1) * every]
+        return min(*stops, *(end for end in self._task_ends if end > self.position))
+
+    def _learn(self, stop: int) -> None:
+        part = slice(self.position, stop)
+        stream = self.stream
+        images = torch.from_numpy(self.dataset.train.images[stream.image[part]])
+        labels, levels = stream.label[part].tolist(), stream.level[part].tolist()
+        paths = self.paths[self.dataset.train.leaves[stream.image[part]]].tolist()
+        self._timed(lambda: self.engine.observe(images, labels, levels, paths))
+        self.position = stop
+        if stop == len(stream):
+            self._timed(self.engine.flush)
+
+    @property
+    def paths(self) -> Ints:
+        """Leaf of the dataset → its class at each level of the stream's tree."""
+        return np.stack([self.dataset.taxonomy.leaf_to(h) for h in self.stream.levels], 1)
+
+    def _timed(self, work: Callable[[], None]) -> None:
+        start = time.perf_counter()
+        work()
+        self.train_seconds += time.perf_counter() - start
+
+    def _due(self) -> bool:
+        if self.offline:
+            return self.position == len(self.stream)
+        periodic = self.config.eval_at == "any-time" and self.position % self.config.eval_every == 0
+        return periodic or self.position in self._task_ends
+
+    def _evaluate(self) -> Record:
+        start = time.perf_counter()
+        task_end = self.position in self._task_ends
+        evaluation = self.evaluator(self.engine, whole=task_end)
+        if task_end:
+            self.task_ends.append(evaluation.class_accuracy)
+        if self.position == len(self.stream):
+            self.last = evaluation
+        engine = self.engine
+        stored = engine.classes.level_of[engine.memory.classes[: engine.memory.size]]
+        record = Record(
+            samples=self.position,
+            updates=engine.updates,
+            task=int(self.stream.task[self.position - 1]) + 1,
+            periodic=self.position % self.config.eval_every == 0,
+            task_end=task_end,
+            accuracy={str(h): v for h, v in evaluation.accuracy.items()},
+            classes_seen={str(h): v for h, v in evaluation.classes_seen.items()},
+            memory={str(h): int((stored == h).sum()) for h in engine.classes.levels},
+            train_seconds=round(self.train_seconds, 3),
+            eval_seconds=round(time.perf_counter() - start, 3),
+        )
+        self.records.append(record)
+        return record
+
+    def _last_answers(self) -> Evaluation:
+        if self.last is None:
+            raise RamifyError("the run has not reached the end of its stream")
+        return self.last
+
+    def _model(self) -> tuple[dict[str, torch.Tensor], dict[str, object]]:
+        classes, tree = self.engine.classes, self.evaluator.tree
+        names = [
+            [int(level), tree.names(int(level))[label]]
+            for level, label in zip(classes.level_of, classes.labels, strict=True)
+        ]
+        about = {
+            "method": self.config.method,
+            "network": asdict(self.config.network),
+            "image_size": self.dataset.image_size,
+            "mean": self.dataset.mean,
+            "std": self.dataset.std,
+            "classes": names,
+        }
+        weights = {
+            name: value.detach().cpu().contiguous() for name, value in self.engine.model.state_dict().items()
+        }
+        return weights, about

@@ -1,0 +1,64 @@
+"""A learner's state in one file: safetensors for the arrays, JSON in its header for everything else."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+
+from ramify.errors import RamifyError
+from ramify.files import beside
+from ramify.state import State
+
+FORMAT = 1
+
+
+def save_state(path: Path, state: State, about: dict[str, Any]) -> None:
+    """Write a state (nested dicts of tensors, numpy arrays and JSON values), whole or not at all."""
+    tensors: dict[str, torch.Tensor] = {}
+    tree = _take_apart(state, "", tensors)
+    header = {"ramify": json.dumps({"format": FORMAT, "about": about, "state": tree})}
+    with beside(path) as temporary:
+        save_file(tensors, temporary, header)
+
+
+def load_state(path: Path) -> tuple[State, dict[str, Any]]:
+    """The state and what was said about it. Nothing in the file can run code."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            header = json.loads((file.metadata() or {})["ramify"])
+            if header["format"] != FORMAT:
+                raise RamifyError(
+                    f"{path} has format {header['format']}; this version of ramify reads {FORMAT}"
+                )
+            state = _put_together(header["state"], {name: file.get_tensor(name) for name in file.keys()})  # noqa: SIM118
+            return state, header["about"]
+    except (OSError, SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
+        raise RamifyError(f"{path} is not a whole state file ({type(error).__name__}: {error})") from None
+
+
+def _take_apart(value: Any, name: str, tensors: dict[str, torch.Tensor]) -> Any:
+    if isinstance(value, dict):
+        return {key: _take_apart(item, f"{name}/{key}", tensors) for key, item in value.items()}
+    if isinstance(value, torch.Tensor | np.ndarray):
+        kind = "tensor" if isinstance(value, torch.Tensor) else "array"
+        tensors[name] = torch.as_tensor(value).detach().cpu().contiguous().clone()
+        return {f"${kind}": name}
+    if isinstance(value, np.integer | np.floating):
+        return value.item()
+    return value
+
+
+def _put_together(value: Any, tensors: dict[str, torch.Tensor]) -> Any:
+    if not isinstance(value, dict):
+        return value
+    if "$tensor" in value:
+        return tensors[value["$tensor"]]
+    if "$array" in value:
+        return tensors[value["$array"]].numpy()
+    return {key: _put_together(item, tensors) for key, item in value.items()}
