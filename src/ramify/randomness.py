@@ -25,8 +25,11 @@ class Generators:
     def __getitem__(self, name: str) -> np.random.Generator:
         """The generator of this name, the same object every time."""
         if name not in self._made:
-            self._made[name] = np.random.default_rng([self.seed, zlib.crc32(name.encode())])
+            self._made[name] = self._fresh(name)
         return self._made[name]
+
+    def _fresh(self, name: str) -> np.random.Generator:
+        return np.random.default_rng([self.seed, zlib.crc32(name.encode())])
 
     def state(self) -> dict[str, Any]:
         """The seed and the state of every generator that was used so far (plain JSON values)."""
@@ -38,5 +41,6 @@ class Generators:
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from `state`."""
         self.seed = state["seed"]
-        for name, value in state["made"].items():
-            self[name].bit_generator.state = value
+        for name in {*self._made, *state["made"]}:  # in place: the parts hold these very objects
+            unused = self._fresh(name).bit_generator.state
+            self[name].bit_generator.state = state["made"].get(name, unused)

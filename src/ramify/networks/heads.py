@@ -58,8 +58,10 @@ class Heads(nn.Module):
         return [weight, bias]
 
     def reserve(self, classes: int) -> None:
-        """Make room for this many classes, for weights that are about to be loaded."""
-        while len(self.weights) * ROWS < classes:
+        """Have the blocks for just this many classes, for weights that are about to be loaded."""
+        blocks = -(-classes // ROWS)
+        self.weights, self.biases = self.weights[:blocks], self.biases[:blocks]
+        while len(self.weights) < blocks:
             self._add_block()
         self.classes = classes
 

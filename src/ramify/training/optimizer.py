@@ -51,6 +51,7 @@ class Optimizer:
     def restore(self, state: State) -> None:
         """Continue from `state`; the network must already have its parameters."""
         self._adam.param_groups[0]["params"] = list(self.model.parameters())
+        self._adam.state.clear()
         for name, parameter in self.model.named_parameters():
             if name in state:
                 self._adam.state[parameter] = {

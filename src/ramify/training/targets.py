@@ -18,13 +18,16 @@ class LevelMask:
     def __init__(self, classes: Classes, device: torch.device) -> None:
         self.classes, self.device = classes, device
         self._mask = torch.empty(0, 0)
+        self._made_for: npt.NDArray[np.int64] | None = None
 
     def __call__(self) -> Tensor:
         """The mask for the classes met so far."""
-        if self._mask.shape[1] != len(self.classes):
-            levels = np.arange(1, self.classes.level_of.max() + 1)
-            mask = np.where(self.classes.level_of[None] == levels[:, None], 0.0, -np.inf)
+        level_of = self.classes.level_of  # another array after every new class and every restoration
+        if self._made_for is not level_of:
+            levels = np.arange(1, level_of.max() + 1)
+            mask = np.where(level_of[None] == levels[:, None], 0.0, -np.inf)
             self._mask = torch.from_numpy(mask.astype(np.float32)).to(self.device)
+            self._made_for = level_of
         return self._mask
 
     def predict(self, logits: Tensor) -> npt.NDArray[np.int64]:
