@@ -150,8 +150,11 @@ class Engine(Stateful):
         arrivals = Batch(torch.stack(images), np.array(classes), np.full(len(classes), -1), told)
         due = self.recipe.rehearse.updates_due(self.credit)
         self.credit = max(0.0, self.credit - due)
+        refreshed = False
         for _ in range(due):
-            self.update(self.recipe.rehearse.compose(arrivals, self.settings.batch_size, self))
+            refreshed = self.update(self.recipe.rehearse.compose(arrivals, self.settings.batch_size, self))
+        if due:
+            self.recipe.rate.called(refreshed)
         if not self.recipe.keep.before_training:
             for image, cls, path in self._buffer:
                 self.recipe.keep.offer(image, cls, path)
@@ -163,8 +166,11 @@ class Engine(Stateful):
             self.flush()
             self.recipe.consolidate(self)
 
-    def update(self, batch: Batch, rate: float | None = None) -> None:
-        """One training step on a batch; at `rate` where the method's own schedule does not apply."""
+    def update(self, batch: Batch, rate: float | None = None) -> bool:
+        """One training step on a batch; at `rate` where the method's own schedule does not apply.
+
+        True when the importance of the stored samples was refreshed.
+        """
         if len(batch) == 1:  # batch normalisation needs two values
             batch = batch.join(batch)
         levels = (
@@ -185,14 +191,13 @@ class Engine(Stateful):
         self.updates += 1
         self.cost.images_forward += len(batch) * (1 + objective.extra_passes)
         self.cost.images_backward += len(batch)
-        if rate is None:
-            logits = logits.detach()
-            refreshed = self.recipe.keep.trained(
-                Update(
-                    batch.slots, batch.classes, features.detach(), logits, lambda: self.mask.predict(logits)
-                )
-            )
-            self.recipe.rate.updated(refreshed)
+        if rate is not None:
+            return False
+        logits = logits.detach()
+        self.recipe.rate.updated()
+        return self.recipe.keep.trained(
+            Update(batch.slots, batch.classes, features.detach(), logits, lambda: self.mask.predict(logits))
+        )
 
     def _check_finite(self, loss: Tensor) -> None:
         value = loss.item()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar, Protocol
 
+import numpy as np
+
 from ramify.state import Stateful
 
 
@@ -19,8 +21,11 @@ class Rate(Stateful):
     def new_class(self) -> None:
         """A class was met for the first time."""
 
-    def updated(self, refreshed: bool) -> None:
-        """An update was made; `refreshed`: it coincided with an importance refresh."""
+    def updated(self) -> None:
+        """An update was made."""
+
+    def called(self, refreshed: bool) -> None:
+        """The updates due for one stream batch were made; `refreshed`: the last refreshed the importance."""
 
 
 class ExponentialReset(Rate):
@@ -34,7 +39,7 @@ class ExponentialReset(Rate):
         """Start again from the base rate."""
         self.value = self.base
 
-    def updated(self, refreshed: bool) -> None:
+    def updated(self) -> None:
         """Decay."""
         self.value *= self.decay
 
@@ -54,11 +59,11 @@ class LossWatcher(Protocol):
 class Adaptive(Rate):
     """CLIB's adaptive rate (Koh et al. 2022): two rates take turns, a test says which is better.
 
-    A count is an update that coincides with an importance refresh. Every 10 counts the rate changes between
-    `high` and `low` = 0.95 · high; from 20 counts on, the mean loss decrease over the interval is recorded
-    under the rate that was in force. With the last 10 of each, a one-sided Welch t-test (low better than
-    high): p < 0.05 lowers both rates by one step, p > 0.95 raises them; then the records are cleared. New
-    classes never reset it.
+    A count is a training call (the updates due for one stream batch) whose end coincides with an importance
+    refresh. Every 10 counts the rate changes between `high` and `low` = 0.95 · high; from 20 counts on, the
+    mean loss decrease over the interval is recorded under the rate that was in force. With the last 10 of
+    each, a one-sided Welch t-test (low better than high): p < 0.05 lowers both rates by one step, p > 0.95
+    raises them; then the records are cleared. New classes never reset it.
     """
 
     _state: ClassVar[tuple[str, ...]] = (
@@ -81,7 +86,7 @@ class Adaptive(Rate):
         self.high_decreases: list[float] = []
         self.low_decreases: list[float] = []
 
-    def updated(self, refreshed: bool) -> None:
+    def called(self, refreshed: bool) -> None:
         """Count, and change over at the end of an interval."""
         if not refreshed:
             return
@@ -100,9 +105,12 @@ class Adaptive(Rate):
         self.value = self.high if self.is_high else self.low
 
     def _compare(self) -> None:
-        from scipy.stats import ttest_ind
+        from scipy.stats import ttest_ind_from_stats
 
-        p = ttest_ind(self.low_decreases, self.high_decreases, equal_var=False, alternative="greater").pvalue
+        # from statistics, for ttest_ind warns where nothing varies (one class: the loss is always 0); p is nan
+        records = (self.low_decreases, self.high_decreases)
+        low, high = ((np.mean(x), np.std(x, ddof=1), self.KEEP) for x in records)
+        p = ttest_ind_from_stats(*low, *high, equal_var=False, alternative="greater").pvalue
         if p < self.SIGNIFICANCE:
             self.high, self.low = self.low, self.low * self.STEP
         elif p > 1 - self.SIGNIFICANCE:
