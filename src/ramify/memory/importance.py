@@ -39,7 +39,7 @@ class Importance(Stateful):
         self.survived = np.zeros(memory.capacity, bool)
 
     def admitted(self, slot: int) -> None:
-        """A newcomer starts at the mean H of its class; the first of a class at the mean over memory, or 0."""
+        """A newcomer starts at the mean H of its class; the first of a class at the mean of memory, or 0."""
         values, size = self.memory.importance, self.memory.size
         class_mates = self.memory.members(int(self.memory.classes[slot]))
         values[slot] = 0.0
@@ -50,7 +50,7 @@ class Importance(Stateful):
         self.known[slot] = self.was_trained[slot] = self.survived[slot] = False
 
     def trained(self, update: Update) -> Examination | None:
-        """Count an update; at the end of a period refresh, and return what the model said of all of memory."""
+        """Count an update; at the end of a period refresh, and return what the model said of the memory."""
         self.was_trained[update.slots[update.slots >= 0]] = True
         self.updates += 1
         if self.updates % self.period:
