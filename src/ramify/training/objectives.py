@@ -70,7 +70,9 @@ class FisherPenalty(CrossEntropy):
         return list(names), list(parameters)
 
     def anchor(self) -> None:
-        """Remember where the network is, and which weights matter there."""
+        """Remember where the network is, and which weights matter there (none before the first update)."""
+        if not self.fisher:
+            return
         names, parameters = self._parameters()
         self.anchored = {n: f.clone() for n, f in self.fisher.items()}
         self.anchor_point = {n: p.detach().clone() for n, p in zip(names, parameters, strict=True)}
