@@ -11,6 +11,7 @@ import numpy.typing as npt
 from torch import Tensor
 
 from ramify.classes import Classes
+from ramify.errors import RamifyError
 from ramify.memory.store import Ints, Memory
 from ramify.state import Stateful
 
@@ -115,3 +116,10 @@ class Balanced(Policy):
 
 class Everything(Policy):
     """No limit: the whole stream is kept (Oracle). The memory must be as large as the stream."""
+
+    def victim(self, newcomer: int) -> int:
+        """Nobody makes room."""
+        raise RamifyError(
+            f"the memory holds {self.memory.capacity} images and is full, but this method keeps the whole "
+            "stream; set memory_size to the length of the stream"
+        )
