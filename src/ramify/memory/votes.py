@@ -50,7 +50,7 @@ class Votes(Stateful):
         if more > 0:
             self.predictions = np.pad(self.predictions, ((0, 0), (0, more)), constant_values=-1)
         if len(self.classes) > len(self.counts):
-            grow = max(len(self.counts), len(self.classes) - len(self.counts))
+            grow = max(16, len(self.classes) - len(self.counts))  # not doubled: the table is a square
             self.counts = np.pad(self.counts, (0, grow))
 
     def related(self, cls: int) -> list[int]:
