@@ -51,15 +51,25 @@ class Model(nn.Module):
 def build_backbone(
     name: str, stem: Stem, width: float, generator: torch.Generator | None = None
 ) -> nn.Module:
-    """A ResNet by name, or the module that `package.module:factory` returns."""
-    if name in BLOCKS:
-        return ResNet(BLOCKS[name], stem, width, generator)
+    """A ResNet by name, or the module that `package.module:factory` returns.
+
+    A factory draws its weights from torch's global generator, which is set from `generator` meanwhile.
+    """
+    with torch.random.fork_rng(devices=[]):
+        if generator is not None:
+            torch.manual_seed(generator.initial_seed())
+        if name in BLOCKS:
+            return ResNet(BLOCKS[name], stem, width, generator)
+        return _built_by_user(name)
+
+
+def _built_by_user(name: str) -> nn.Module:
     if ":" not in name:
         raise RamifyError(f"no network {name!r}; use {', '.join(BLOCKS)} or package.module:factory")
     module, _, attribute = name.partition(":")
     try:
         factory = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
+    except (ImportError, AttributeError, ValueError) as error:
         raise RamifyError(
             f"network {name!r} cannot be imported ({error}); it must be package.module:factory"
         ) from None
