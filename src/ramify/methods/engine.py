@@ -112,13 +112,37 @@ class Engine(Stateful):
 
         Images are uint8 [n, 3, size, size]. `paths`, the label at every level, is for methods that are told.
         """
+        self._check(images, labels, levels, paths)
         images = images.to(self.device)
         for row, (label, level) in enumerate(zip(labels, levels, strict=True)):
             cls = self._meet(level, label)
             path = None
             if self.recipe.told_paths and paths is not None:
                 path = np.array([self._meet(h, name) for h, name in enumerate(paths[row], 1)], np.int32)
-            self._arrive(images[row], cls, path)
+            self._arrive(images[row].clone(), cls, path)  # the caller may use its tensor again
+
+    def _check(
+        self, images: Tensor, labels: list[Any], levels: list[int], paths: list[list[Any]] | None
+    ) -> None:
+        if images.dtype != torch.uint8 or images.shape[1:] != self.image_shape:
+            raise RamifyError(
+                f"images are {images.dtype} of shape {tuple(images.shape)}; they must be uint8 of shape "
+                f"(n, {', '.join(map(str, self.image_shape))})"
+            )
+        if not len(images) == len(labels) == len(levels):
+            raise RamifyError(
+                f"{len(images)} images, {len(labels)} labels and {len(levels)} levels were given; each image "
+                "needs one of both"
+            )
+        if not self.recipe.told_paths or not len(labels):
+            return
+        if paths is None or len(paths) != len(labels):
+            raise RamifyError(
+                "this method is told the label at every level; give `paths`, one for each image"
+            )
+        depth = len(paths[0]) if self.memory.paths is None else self.memory.paths.shape[1]
+        if any(len(path) != depth for path in paths):
+            raise RamifyError(f"paths differ in length; each must have a label for all {depth} levels")
 
     def _meet(self, level: int, label: Any) -> int:
         known = self.classes.find(level, label)
@@ -138,7 +162,7 @@ class Engine(Stateful):
         if self.recipe.keep.before_training:
             self.recipe.keep.offer(image, cls, path)
         self._buffer.append((image, cls, path))
-        if len(self._buffer) == self.buffer_size:
+        if len(self._buffer) >= self.buffer_size:  # more, after an update that failed
             self.flush()
 
     def flush(self) -> None:
@@ -180,11 +204,12 @@ class Engine(Stateful):
         images, partner, lam = self.cutmix(images, levels, self.rng["cutmix"])
         targets = Targets.of(batch.classes, batch.paths, partner, lam)
         self.model.set_training(True)
+        statistics = [b.clone() for b in self.model.buffers()]
         with torch.autocast("cuda", enabled=self.device.type == "cuda", dtype=torch.bfloat16):
             features, logits = self.model(images)
         objective = self.recipe.minimise
         loss = objective.loss(Forward(images, features, logits, targets))
-        self._check_finite(loss)
+        self._check_finite(loss, statistics)
         loss.backward()  # type: ignore[no-untyped-call]
         objective.adjust_gradients()
         self.optimizer.step(self.recipe.rate.value if rate is None else rate, objective.clip)
@@ -199,9 +224,11 @@ class Engine(Stateful):
             Update(batch.slots, batch.classes, features.detach(), logits, lambda: self.mask.predict(logits))
         )
 
-    def _check_finite(self, loss: Tensor) -> None:
+    def _check_finite(self, loss: Tensor, statistics: list[Tensor]) -> None:
         value = loss.item()
         if not np.isfinite(value):
+            for buffer, before in zip(self.model.buffers(), statistics, strict=True):
+                buffer.copy_(before)  # batch normalisation has already taken the broken batch in
             raise RamifyError(
                 f"the loss became {value} at update {self.updates + 1} (sample {self.samples}, learning rate "
                 f"{self.recipe.rate.value:g}); lower --lr or look for broken images. Nothing was changed"
@@ -281,7 +308,7 @@ class Engine(Stateful):
         """The best class of every level, [n, levels], from one pass; -1 where a level has no class yet."""
         self.prepare()
         parts = []
-        for start in range(0, len(images), batch_size):
+        for start in range(0, max(1, len(images)), batch_size):
             chunk = images[start : start + batch_size]
             chunk = chunk if isinstance(chunk, Tensor) else torch.from_numpy(chunk.copy())
             parts.append(self.mask.predict(self.logits(chunk)))
@@ -320,6 +347,7 @@ class Engine(Stateful):
         ]
 
     def _parts(self) -> dict[str, Stateful]:
-        recipe = self.recipe
-        parts: dict[str, Stateful] = {"keep": recipe.keep, "minimise": recipe.minimise, "rate": recipe.rate}
-        return parts if recipe.answer is None else parts | {"answer": recipe.answer}
+        parts = {
+            name: getattr(self.recipe, name) for name in ("keep", "rehearse", "minimise", "rate", "answer")
+        }
+        return {name: part for name, part in parts.items() if part is not None}

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from ramify.classes import Classes
 from ramify.memory import Memory
 from ramify.rehearsal.batch import Batch, stored
+from ramify.state import Stateful
 
 Floats = npt.NDArray[np.float64]
 
@@ -27,7 +28,7 @@ class Learning(Protocol):
         ...
 
 
-class Rehearsal:
+class Rehearsal(Stateful):
     """Composes the batch of each update from the stream buffer and the memory."""
 
     def __init__(self, rng: np.random.Generator) -> None:
