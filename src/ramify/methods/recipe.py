@@ -84,7 +84,7 @@ def find_method(name: str) -> Method:
         module, _, attribute = name.partition(":")
         try:
             found: Method = getattr(importlib.import_module(module), attribute)
-        except (ImportError, AttributeError) as error:
+        except (ImportError, AttributeError, ValueError) as error:
             raise RamifyError(
                 f"method {name!r} cannot be imported ({error}); give package.module:name"
             ) from None
