@@ -107,7 +107,7 @@ class Adaptive(Rate):
     def _compare(self) -> None:
         from scipy.stats import ttest_ind_from_stats
 
-        # from statistics, for ttest_ind warns where nothing varies (one class: the loss is always 0); p is nan
+        # from statistics, for ttest_ind warns where nothing varies (one class: the loss is 0); p is nan
         records = (self.low_decreases, self.high_decreases)
         low, high = ((np.mean(x), np.std(x, ddof=1), self.KEEP) for x in records)
         p = ttest_ind_from_stats(*low, *high, equal_var=False, alternative="greater").pvalue
