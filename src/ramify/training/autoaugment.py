@@ -110,9 +110,7 @@ class Policy:
 def policy(name: PolicyName, height: int, width: int, device: torch.device) -> Policy:
     """The policy `name`, compiled: a sub-policy of 25, each operation or not, each sign alike."""
     words = {"cifar10": _CIFAR10, "imagenet": _IMAGENET}[name].split()
-    stages: list[
-        list[tuple[Entry, float]]
-    ] = []  # of each operation in turn: outcomes and their probabilities
+    stages: list[list[tuple[Entry, float]]] = []  # what may come of each word of the table, how likely
     for word, chance, strength in zip(words[::3], words[1::3], words[2::3], strict=True):
         op, applied = _NAMES[word.lower()], float(chance)
         values = [_value(op, int(strength), negative, height, width) for negative in (False, True)]

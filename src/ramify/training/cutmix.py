@@ -39,8 +39,6 @@ class CutMix:
         lam = (1 - np.prod(end - start, axis=0) / (height * width)).astype(np.float32)[levels]
         pixel = np.arange(max(height, width))
         rows, columns = ((pixel >= start[..., None]) & (pixel < end[..., None]))[:, levels]
-        box = torch.from_numpy(rows[:, None, :height, None] & columns[:, None, None, :width]).to(
-            images.device
-        )
+        box = rows[:, None, :height, None] & columns[:, None, None, :width]
         others = images.index_select(0, torch.from_numpy(partner).to(images.device))
-        return torch.where(box, others, images), partner, lam
+        return torch.where(torch.from_numpy(box).to(images.device), others, images), partner, lam
