@@ -17,6 +17,7 @@ from ramify.runs.folder import RunFolder
 from ramify.runs.presets import resolve
 from ramify.runs.result import Result
 from ramify.runs.run import Run, prepare_dataset
+from ramify.taxonomy import write_taxonomy
 
 
 @dataclass(frozen=True)
@@ -106,6 +107,7 @@ def execute(command: Command) -> Result:
         },
     )
     run.stream.save(folder.path / "stream.safetensors")
+    write_taxonomy(run.evaluator.tree, folder.path / "taxonomy.csv")
     with RunProgress(run) as progress:
         result = run.go(folder, progress.show)
     sys.stderr.write(f"results are in {folder.path}\n")

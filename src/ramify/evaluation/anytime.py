@@ -88,6 +88,7 @@ class Record:
     accuracy: dict[str, float]
     classes_seen: dict[str, int]
     memory: dict[str, int]  # stored images by the level of their label
+    memory_classes: dict[str, list[int]]  # and by class, in the order of the tree's level
     train_seconds: float
     eval_seconds: float
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from safetensors.torch import save_file
 
@@ -24,6 +25,7 @@ from ramify.runs.config import Config, to_dict
 from ramify.runs.result import Result
 
 FORMAT = 1
+Ints = npt.NDArray[np.int64]
 
 
 class RunFolder:
@@ -65,10 +67,20 @@ class RunFolder:
         lines = (self.path / "records.jsonl").read_text(encoding="utf-8").splitlines()
         return [Record.from_dict(json.loads(line)) for line in lines]
 
-    def write_predictions(self, predictions: np.ndarray[Any, np.dtype[np.int64]]) -> None:
-        """The last answers on all test images, [n, levels], for reports."""
+    def write_predictions(
+        self, predictions: Ints, truth: Ints, task_ends: list[dict[int, npt.NDArray[np.float64]]]
+    ) -> None:
+        """For reports: the last answers on all test images and the truth, [n, levels], and class accuracies.
+
+        `accuracy.LEVEL` is [tasks, classes], at each task's end; nan where a class had not been seen.
+        """
+        arrays = {"predictions": predictions.astype(np.int16), "truth": truth.astype(np.int16)}
+        for level in sorted(task_ends[-1]):
+            unseen = np.full_like(task_ends[-1][level], np.nan)
+            ends = np.stack([end.get(level, unseen) for end in task_ends])
+            arrays[f"accuracy.{level}"] = ends.astype(np.float32)
         with beside(self.path / "predictions.safetensors") as temporary:
-            save_file({"predictions": torch.from_numpy(predictions.astype(np.int16))}, temporary)
+            save_file({name: torch.from_numpy(array) for name, array in arrays.items()}, temporary)
 
     def write_model(self, weights: dict[str, torch.Tensor], about: dict[str, Any]) -> None:
         """The final network, with what is needed to use it."""

@@ -106,7 +106,7 @@ class Run:
             if self._due():
                 folder.append(self._evaluate())
             watch(self)
-        folder.write_predictions(self._last_answers().predictions)
+        folder.write_predictions(self._last_answers().predictions, self.evaluator.truth, self.task_ends)
         folder.write_model(*self._model())
         result = Result.of(
             self.records, self.task_ends, self._last_answers(), self.evaluator, asdict(self.engine.cost)
@@ -160,7 +160,7 @@ class Run:
         if self.position == len(self.stream):
             self.last = evaluation
         engine = self.engine
-        stored = engine.classes.level_of[engine.memory.classes[: engine.memory.size]]
+        stored = self._stored()
         record = Record(
             samples=self.position,
             updates=engine.updates,
@@ -169,12 +169,24 @@ class Run:
             task_end=task_end,
             accuracy={str(h): v for h, v in evaluation.accuracy.items()},
             classes_seen={str(h): v for h, v in evaluation.classes_seen.items()},
-            memory={str(h): int((stored == h).sum()) for h in engine.classes.levels},
+            memory={level: int(counts.sum()) for level, counts in stored.items()},
+            memory_classes={level: counts.tolist() for level, counts in stored.items()},
             train_seconds=round(self.train_seconds, 3),
             eval_seconds=round(time.perf_counter() - start, 3),
         )
         self.records.append(record)
         return record
+
+    def _stored(self) -> dict[str, Ints]:
+        """How many images of each class are in memory, by level."""
+        classes, memory = self.engine.classes, self.engine.memory
+        labels = np.array(classes.labels, np.int64)
+        counts = np.bincount(memory.classes[: memory.size], minlength=len(classes))
+        stored = {str(h): np.zeros(self.evaluator.tree.sizes[h - 1], np.int64) for h in classes.levels}
+        for level, by_class in stored.items():
+            met = classes.of_level(int(level))
+            by_class[labels[met]] = counts[met]
+        return stored
 
     def _last_answers(self) -> Evaluation:
         if self.last is None:
