@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import hashlib
 import json
 import types
@@ -66,9 +67,21 @@ class Config(Settings):
             raise RamifyError(f"seed is {self.seed}; it must be 0 or more")
 
     def digest(self) -> str:
-        """A short name for this config, the same wherever it is computed."""
-        text = json.dumps(to_dict(self), sort_keys=True)
+        """A short name for this config, the same wherever it is computed.
+
+        Only what differs from the defaults counts, so that a field added later leaves older names as they are.
+        """
+        text = json.dumps(_difference(to_dict(self), to_dict(Config())), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _difference(values: dict[str, Any], default: dict[str, Any]) -> dict[str, Any]:
+    """The part of `values` that is not as in `default`."""
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        if value != default[key]:
+            found[key] = _difference(value, default[key]) if isinstance(value, dict) else value
+    return found
 
 
 def to_dict(config: Any) -> dict[str, Any]:
@@ -82,7 +95,7 @@ def from_dict(cls: type[T], values: dict[str, Any], where: str, base: T | None =
 
     `where` names the source in errors.
     """
-    hints = typing.get_type_hints(cls)
+    hints = _hints(cls)
     known = {f.name for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
     given: dict[str, Any] = {}
     for key, value in values.items():
@@ -100,6 +113,11 @@ def from_dict(cls: type[T], values: dict[str, Any], where: str, base: T | None =
             value = _typed(hints[name], value, f"{where}: {key}")
         given[name] = value
     return cls(**given) if base is None else dataclasses.replace(base, **given)  # type: ignore[type-var]
+
+
+@functools.cache
+def _hints(cls: type[Any]) -> dict[str, Any]:
+    return typing.get_type_hints(cls)
 
 
 def _typed(hint: Any, value: Any, where: str) -> Any:

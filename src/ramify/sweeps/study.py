@@ -1,0 +1,170 @@
+"""A study: axes and fixed settings, multiplied out into the configs of its runs."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ramify.errors import RamifyError
+from ramify.methods import find_method
+from ramify.runs.config import Config, from_dict
+from ramify.runs.presets import read_toml, resolve
+
+Values = Mapping[str, Any]
+KEYS = ("name", "preset", "fixed", "axes", "block")
+
+
+@dataclass(frozen=True)
+class StudyRun:
+    """One run of a study. Its name, and so its folder, follows from its config alone."""
+
+    config: Config
+    preset: str = "quick"
+
+    @property
+    def name(self) -> str:
+        """Method, setup and seed to be read, and the digest of the whole config to be unique."""
+        config = self.config
+        words = f"{config.method}-{config.setup}-s{config.seed}"
+        return f"{re.sub(r'[^A-Za-z0-9.-]+', '-', words)}-{config.digest()}"
+
+
+@dataclass(frozen=True)
+class Study:
+    """An ordered set of runs.
+
+    >>> study = Study.of("seeds", axes={"method": ["er", "pl-fms"], "seed": [0, 1, 2]}, fixed={"limit": 400})
+    >>> len(study), study.runs[0].config.method, study.runs[-1].config.seed
+    (6, 'er', 2)
+    """
+
+    name: str
+    runs: tuple[StudyRun, ...]
+
+    def __post_init__(self) -> None:
+        if not self.runs:
+            raise RamifyError(f"study {self.name}: it has no runs; give it at least one axis or block")
+        seen: set[str] = set()
+        for run in self.runs:
+            if run.name in seen:
+                raise RamifyError(f"study {self.name}: the run {run.name} occurs twice; take one of them out")
+            seen.add(run.name)
+
+    def __len__(self) -> int:
+        return len(self.runs)
+
+    def __iter__(self) -> Iterator[StudyRun]:
+        return iter(self.runs)
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        axes: Values | None = None,
+        fixed: Values | None = None,
+        preset: str = "quick",
+        blocks: Iterable[Values] = (),
+    ) -> Study:
+        """Every choice of one value from each axis, the last axis fastest, over `fixed` over the preset.
+
+        Axes and fixed settings are config fields (`fms.T` or nested for a field within a field). Each block, with
+        `axes`, `fixed` and `preset` of its own over these, gives runs of its own: so some methods can have
+        more seeds than others.
+        """
+        common = {"axes": axes or {}, "fixed": fixed or {}, "preset": preset}
+        parts = [_block(name, common)]
+        listed = list(blocks)
+        if listed:
+            parts = [_block(f"{name} block {i}", common, own) for i, own in enumerate(listed, 1)]
+        return cls(name, tuple(itertools.chain.from_iterable(parts)))
+
+    @classmethod
+    def from_toml(cls, path: str | Path) -> Study:
+        """The study of a TOML file; its name is the file's unless it gives one."""
+        tables = read_toml(path)
+        _check_keys(tables, KEYS, str(path))
+        name = tables.get("name", Path(path).stem)
+        blocks = tables.get("block", [])
+        if not isinstance(name, str) or not isinstance(blocks, list):
+            raise RamifyError(f"{path}: name must be a text, and blocks are written [[block]]")
+        rest = {key: tables[key] for key in ("axes", "fixed", "preset") if key in tables}
+        return cls.of(name, **rest, blocks=blocks)
+
+
+def _block(where: str, common: Values, own: Values | None = None) -> list[StudyRun]:
+    """The runs of one block, its own axes, settings and preset over the common ones."""
+    own = {} if own is None else own
+    if not isinstance(own, Mapping):
+        raise RamifyError(f"study {where} is {own!r}; it must be a table with axes and fixed")
+    _check_keys(own, KEYS[1:4], f"study {where}")
+    preset = own.get("preset", common["preset"])
+    if not isinstance(preset, str):
+        raise RamifyError(f"study {where}: preset is {preset!r}; it must be a text")
+    tables: dict[str, dict[str, Any]] = {}
+    for key in ("axes", "fixed"):
+        if not all(isinstance(table.get(key, {}), Mapping) for table in (common, own)):
+            raise RamifyError(f"study {where}: {key} must be a table of fields")
+        tables[key] = {**_flat(common[key]), **_flat(own.get(key, {}))}
+    axes, fixed = tables["axes"], tables["fixed"]
+    axes = {axis: values for axis, values in axes.items() if axis not in _flat(own.get("fixed", {}))}
+    for axis, values in axes.items():
+        _check_axis(where, axis, values)
+    fixed = {field: value for field, value in fixed.items() if field not in axes}
+    from_dict(Config, _nested(fixed), f"study {where} [fixed]")
+    return [
+        _resolved(where, preset, fixed | _flat(dict(zip(axes, choice, strict=True))))
+        for choice in itertools.product(*axes.values())
+    ]
+
+
+def _check_axis(where: str, axis: str, values: Any) -> None:
+    if not isinstance(values, list | tuple):
+        raise RamifyError(
+            f"study {where} [axes]: {axis} is {values!r}; an axis is a list (one value goes into [fixed])"
+        )
+    for value in values:  # an unknown field or a value of the wrong type is named before any run is made
+        from_dict(Config, _nested({axis: value}), f"study {where} [axes]")
+    if not values:
+        raise RamifyError(f"study {where} [axes]: {axis} is empty; give it a value or take it out")
+
+
+def _resolved(where: str, preset: str, values: Values) -> StudyRun:
+    """One choice of values, over what the preset says for its method, dataset and setup."""
+    default = Config()
+    chosen = {key: values.get(key, getattr(default, key)) for key in ("method", "dataset", "setup")}
+    find_method(chosen["method"])
+    base = resolve(preset, **chosen)
+    return StudyRun(from_dict(Config, _nested(values), f"study {where}", base), preset)
+
+
+def _check_keys(table: Values, known: tuple[str, ...], where: str) -> None:
+    for key in table:
+        if key not in known:
+            raise RamifyError(
+                f"{where}: no key {key!r}; known: {', '.join(known)} (settings go into fixed or axes)"
+            )
+
+
+def _flat(table: Values, prefix: str = "") -> dict[str, Any]:
+    """Fields within fields as dotted names: {"fms": {"T": 1}} is {"fms.T": 1}."""
+    flat: dict[str, Any] = {}
+    for key, value in table.items():
+        name = f"{prefix}{key}".replace("-", "_")
+        flat |= _flat(value, f"{name}.") if isinstance(value, Mapping) else {name: value}
+    return flat
+
+
+def _nested(flat: Values) -> dict[str, Any]:
+    """Dotted names as fields within fields."""
+    nested: dict[str, Any] = {}
+    for name, value in flat.items():
+        *outer, last = name.split(".")
+        table = nested
+        for key in outer:
+            table = table.setdefault(key, {})
+        table[last] = value
+    return nested
