@@ -23,8 +23,8 @@ ARCHIVES = {
 }
 
 HOW = (
-    "the official host is gone; copies are on kaggle.com (jessicali9530/stanford-cars-dataset, with a login) and "
-    "in github.com/pytorch/vision/issues/7545; put there car_ims.tgz and cars_annos.mat, or cars_train, "
+    "the official host is gone; copies are on kaggle.com (jessicali9530/stanford-cars-dataset, with a login) "
+    "and in github.com/pytorch/vision/issues/7545; put there car_ims.tgz and cars_annos.mat, or cars_train, "
     "cars_test, devkit and cars_test_annos_withlabels.mat, or train/CLASS and test/CLASS"
 )
 

@@ -1,0 +1,68 @@
+"""Fixtures for all tests: where datasets live, and the real images where they are at hand."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+REAL = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def data_home(pytestconfig: pytest.Config) -> Iterator[Path]:
+    """Decoded images are kept in pytest's cache, never in the user's, and shared by all workers."""
+    home = Path(pytestconfig.cache.mkdir("ramify-data"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAMIFY_DATA", str(home))
+        yield home
+
+
+def _unpack(config: pytest.Config, name: str) -> Path:
+    """Unpack real images once; workers that come at the same time wait."""
+    if not (REAL / "unpack").exists():
+        pytest.skip(f"the real images of {name} are not at hand (no shared/data beside the project)")
+    folder = Path(config.cache.mkdir("real-data"))
+    with (folder / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = folder / f"{name}.done"
+        if not done.exists():
+            subprocess.run(
+                [sys.executable, str(REAL / "unpack"), name, str(folder)], check=True, capture_output=True
+            )
+            done.touch()
+    return folder
+
+
+@pytest.fixture(scope="session")
+def cifar100_dir(pytestconfig: pytest.Config) -> Path:
+    """A data folder that holds `cifar-100-python`."""
+    return _unpack(pytestconfig, "cifar100")
+
+
+@pytest.fixture(scope="session")
+def cars64_dir(pytestconfig: pytest.Config) -> Path:
+    """The folder of Stanford Cars at 64×64: `train/CLASS` and `test/CLASS`."""
+    return _unpack(pytestconfig, "cars64") / "cars64"
+
+
+@pytest.fixture
+def paint() -> Callable[..., Path]:
+    """Write a small picture of one colour (mode RGB) to a path, with the folders above it."""
+
+    def paint(path: Path, colour: tuple[int, int, int] = (200, 100, 50), size: int = 8) -> Path:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(np.full((size, size, 3), colour, dtype=np.uint8)).save(path)
+        return path
+
+    return paint
+
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")

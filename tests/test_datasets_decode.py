@@ -1,0 +1,112 @@
+import io
+import struct
+import zlib
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from ramify.datasets.decode import MAX_PIXELS, BrokenImage, decode, quiet_pillow
+
+RNG = np.random.default_rng(0)
+PIXELS = RNG.integers(0, 256, (8, 8, 3), dtype=np.uint8)
+
+
+def encode(image: Image.Image, kind: str = "PNG", **options: object) -> bytes:
+    file = io.BytesIO()
+    image.save(file, kind, **options)
+    return file.getvalue()
+
+
+def test_rgb_is_kept_exactly():
+    np.testing.assert_array_equal(decode(encode(Image.fromarray(PIXELS)), 8), PIXELS.transpose(2, 0, 1))
+
+
+def test_grey_has_three_equal_channels():
+    grey = PIXELS[..., 0]
+    np.testing.assert_array_equal(decode(encode(Image.fromarray(grey)), 8), np.stack([grey] * 3))
+
+
+def test_16_bit_grey_keeps_its_high_byte():
+    deep = RNG.integers(0, 2**16, (8, 8), dtype=np.uint16)
+    for kind in ("PNG", "TIFF"):
+        found = decode(encode(Image.fromarray(deep), kind), 8)
+        np.testing.assert_array_equal(found[1], deep >> 8)
+
+
+def test_cmyk_jpeg_becomes_rgb():
+    red = Image.new("CMYK", (8, 8), (0, 255, 255, 0))
+    found = decode(encode(red, "JPEG", quality=95), 8)
+    assert found[0].min() > 200
+    assert found[1:].max() < 60
+
+
+def test_palette_is_looked_up():
+    image = Image.fromarray(PIXELS).quantize(16)
+    np.testing.assert_array_equal(
+        decode(encode(image), 8), np.asarray(image.convert("RGB")).transpose(2, 0, 1)
+    )
+
+
+@pytest.mark.parametrize("mode", ["RGBA", "LA"])
+def test_transparent_pixels_are_white(mode):
+    image = Image.new(mode, (8, 8), (0, 0, 0, 0) if mode == "RGBA" else (0, 0))
+    assert (decode(encode(image), 8) == 255).all()
+
+
+def test_palette_transparency_is_white():
+    image = Image.new("P", (8, 8), 0)
+    image.putpalette([10, 20, 30] * 256)
+    assert (decode(encode(image, transparency=0), 8) == 255).all()
+
+
+def test_animation_gives_its_first_frame():
+    frames = [Image.new("RGB", (8, 8), colour) for colour in ("red", "blue")]
+    found = decode(encode(frames[0], "GIF", save_all=True, append_images=frames[1:]), 8)
+    assert found[:, 0, 0].tolist() == [255, 0, 0]
+
+
+def test_exif_orientation_is_honoured():
+    exif = Image.Exif()
+    exif[0x0112] = 6  # the camera was turned: rotate by 90° clockwise
+    found = decode(encode(Image.fromarray(PIXELS), "PNG", exif=exif), 8)
+    np.testing.assert_array_equal(found, np.rot90(PIXELS, -1).transpose(2, 0, 1))
+
+
+def test_any_shape_is_stretched():
+    wide = Image.fromarray(np.repeat(np.repeat(PIXELS, 2, 0), 6, 1))
+    found = decode(encode(wide), 8)
+    assert found.shape == (3, 8, 8)
+    assert abs(found.mean() - PIXELS.mean()) < 2
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"", "empty"),
+        (b"this is no image", "not an image"),
+        (encode(Image.fromarray(PIXELS), "JPEG")[:300], "(?i)truncated"),
+        (encode(Image.fromarray(PIXELS))[:60], "."),
+        (encode(Image.fromarray(PIXELS.astype(np.float32)[..., 0]), "TIFF"), "float"),
+        (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", "not an image"),
+    ],
+)
+def test_broken_images_say_why(data, reason):
+    with quiet_pillow(), pytest.raises(BrokenImage, match=reason):
+        decode(data, 8)
+
+
+@pytest.mark.parametrize("side", [9_000, 12_000, 30_000])
+def test_a_decompression_bomb_is_refused_before_it_is_decoded(side):
+    assert side * side > MAX_PIXELS
+    chunks = b"".join(
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        for kind, data in ((b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)), (b"IDAT", b""))
+    )
+    with quiet_pillow(), pytest.raises(BrokenImage, match="pixels"):
+        decode(b"\x89PNG\r\n\x1a\n" + chunks, 8)
+
+
+def test_a_missing_file_is_reported(tmp_path):
+    with pytest.raises(BrokenImage, match="No such file"):
+        decode(tmp_path / "none.jpg", 8)
