@@ -69,7 +69,7 @@ class Config(Settings):
     def digest(self) -> str:
         """A short name for this config, the same wherever it is computed.
 
-        Only what differs from the defaults counts, so that a field added later leaves older names as they are.
+        Only what differs from the defaults counts, so a field added later leaves older names as they are.
         """
         text = json.dumps(_difference(to_dict(self), to_dict(Config())), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]

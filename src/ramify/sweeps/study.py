@@ -71,7 +71,7 @@ class Study:
     ) -> Study:
         """Every choice of one value from each axis, the last axis fastest, over `fixed` over the preset.
 
-        Axes and fixed settings are config fields (`fms.T` or nested for a field within a field). Each block, with
+        Axes and fixed settings are config fields (`fms.T` for a field within a field). Each block, with
         `axes`, `fixed` and `preset` of its own over these, gives runs of its own: so some methods can have
         more seeds than others.
         """
