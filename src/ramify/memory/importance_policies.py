@@ -8,7 +8,7 @@ import numpy as np
 
 from ramify.classes import Classes
 from ramify.memory.importance import Importance
-from ramify.memory.policies import Examine, Policy, Update
+from ramify.memory.policies import Examination, Examine, Policy, Update
 from ramify.memory.store import Ints, Memory
 from ramify.memory.votes import Votes
 
@@ -43,7 +43,7 @@ class LeastImportant(Policy):
 
     def trained(self, update: Update) -> bool:
         """Let the importance follow the training."""
-        return self.importance.trained(update) is not None
+        return self.importance.trained(update)
 
 
 class PseudoLabel(LeastImportant):
@@ -64,14 +64,20 @@ class PseudoLabel(LeastImportant):
 
     def bind(self, memory: Memory, classes: Classes, examine: Examine) -> None:
         """Count votes for this memory's samples."""
-        super().bind(memory, classes, examine)
         self.votes = Votes(memory, classes)
+
+        def examine_and_vote(slots: Ints) -> Examination:
+            examined = examine(slots)
+            if memory.paths is None:
+                self.votes.see(slots, examined.predictions)
+            return examined
+
+        super().bind(memory, classes, examine_and_vote)
 
     def candidates(self, modal: int) -> Ints:
         """I_ȳ of eq. 2."""
         if self.exact and self.memory.paths is None:
-            members = self.memory.members(modal)
-            self.votes.see(members, self.examine(members).predictions)
+            self.examine(self.memory.members(modal))
         related = [modal, *self.votes.related(modal)]
         return np.concatenate([self.memory.members(c) for c in related])
 
@@ -87,11 +93,7 @@ class PseudoLabel(LeastImportant):
 
     def trained(self, update: Update) -> bool:
         """Let importance and votes follow the training."""
-        examined = self.importance.trained(update)
         if self.memory.paths is None and not self.exact:
-            if examined is not None:
-                self.votes.see(np.arange(self.memory.size), examined.predictions)
-            else:
-                stored = update.slots >= 0
-                self.votes.see(update.slots[stored], update.predictions()[stored])
-        return examined is not None
+            stored = update.slots >= 0
+            self.votes.see(update.slots[stored], update.predictions()[stored])
+        return super().trained(update)

@@ -32,10 +32,13 @@ class Update:
     """What one training step has shown of its batch. Rows that came straight from the stream have slot -1."""
 
     slots: npt.NDArray[np.int64]
-    classes: npt.NDArray[np.int64]
+    levels: npt.NDArray[np.int64]
+    loss: float
     features: Tensor
-    logits: Tensor
-    predictions: Callable[[], npt.NDArray[np.int64]]  # [n, levels], computed when asked for
+    residuals: Callable[
+        [], Tensor
+    ]  # [n, classes] softmax minus target; like the next, computed when asked for
+    predictions: Callable[[], npt.NDArray[np.int64]]  # [n, levels]
 
 
 class Policy(Stateful):

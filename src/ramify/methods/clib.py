@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from ramify.memory import Importance, LeastImportant, PseudoLabel
+from ramify.memory import FirstOrder, Importance, LeastImportant, Probe, PseudoLabel, Sweep
 from ramify.methods.recipe import Recipe, method
 from ramify.methods.settings import Settings
 from ramify.randomness import Generators
@@ -11,9 +11,13 @@ from ramify.training.objectives import CrossEntropy
 from ramify.training.schedules import Adaptive
 
 
-def importance_of(settings: Settings) -> Importance:
+def importance_of(settings: Settings, rng: Generators) -> Importance:
     """The importance that CLIB, FMS, PL and PL-FMS share."""
-    return Importance(settings.importance_period(max(1, settings.batch_size // 2)))
+    chosen = settings.importance
+    period = settings.importance_period(max(1, settings.batch_size // 2))
+    if chosen.kind == "probe":
+        return Probe(period, chosen.probe, rng["probe"])
+    return Sweep(period) if chosen.kind == "sweep" else FirstOrder(period)
 
 
 @method("clib")
@@ -22,7 +26,7 @@ def clib(settings: Settings, rng: Generators) -> Recipe:
 
     A sample is stored before training; an update is made as soon as there is credit for one.
     """
-    importance = importance_of(settings)
+    importance = importance_of(settings, rng)
     return Recipe(
         keep=LeastImportant(importance),
         rehearse=MemoryOnly(rng["rehearse"]),
@@ -40,7 +44,7 @@ def fms(settings: Settings, rng: Generators) -> Recipe:
 @method("pl")
 def pl(settings: Settings, rng: Generators) -> Recipe:
     """PL (PL-FMS without FMS, table 4): CLIB that evicts among hierarchically related classes."""
-    importance = importance_of(settings)
+    importance = importance_of(settings, rng)
     return replace(
         clib(settings, rng),
         keep=PseudoLabel(importance, settings.pl.exact),

@@ -25,7 +25,7 @@ from ramify.training.augment import Augment, Normalize
 from ramify.training.cutmix import CutMix
 from ramify.training.objectives import Forward
 from ramify.training.optimizer import Optimizer
-from ramify.training.targets import LevelMask, Targets, cross_entropy
+from ramify.training.targets import LevelMask, Targets, cross_entropy, residuals
 
 LOOK = 256  # images in one pass without gradients
 
@@ -209,7 +209,7 @@ class Engine(Stateful):
             features, logits = self.model(images)
         objective = self.recipe.minimise
         loss = objective.loss(Forward(images, features, logits, targets))
-        self._check_finite(loss, statistics)
+        value = self._check_finite(loss, statistics)
         loss.backward()  # type: ignore[no-untyped-call]
         objective.adjust_gradients()
         self.optimizer.step(self.recipe.rate.value if rate is None else rate, objective.clip)
@@ -221,10 +221,17 @@ class Engine(Stateful):
         logits = logits.detach()
         self.recipe.rate.updated()
         return self.recipe.keep.trained(
-            Update(batch.slots, batch.classes, features.detach(), logits, lambda: self.mask.predict(logits))
+            Update(
+                batch.slots,
+                self.classes.level_of[batch.classes],
+                value,
+                features.detach(),
+                lambda: residuals(logits, targets, self.mask(), self.classes.level_of),
+                lambda: self.mask.predict(logits),
+            )
         )
 
-    def _check_finite(self, loss: Tensor, statistics: list[Tensor]) -> None:
+    def _check_finite(self, loss: Tensor, statistics: list[Tensor]) -> float:
         value = loss.item()
         if not np.isfinite(value):
             for buffer, before in zip(self.model.buffers(), statistics, strict=True):
@@ -233,6 +240,7 @@ class Engine(Stateful):
                 f"the loss became {value} at update {self.updates + 1} (sample {self.samples}, learning rate "
                 f"{self.recipe.rate.value:g}); lower --lr or look for broken images. Nothing was changed"
             )
+        return value
 
     def interference(self, arrivals: Batch, candidates: Batch) -> npt.NDArray[np.float64]:
         """MIR: how much the loss of each candidate rises by a virtual SGD step on the arrivals."""

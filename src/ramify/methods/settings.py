@@ -38,8 +38,12 @@ class AugmentSettings:
 class ImportanceSettings:
     """CLIB, FMS, PL, PL-FMS: how the importance of stored samples is followed."""
 
+    kind: Literal["sweep", "probe", "first-order"] = "sweep"
+    """The loss of all of memory (as published), of a random probe of it, or head gradients of the batch."""
     period: int = 0
     """Updates between refreshes; 0 means the updates of one stream batch."""
+    probe: int = 32
+    """Samples in the probe."""
 
 
 @dataclass(frozen=True)
@@ -136,6 +140,7 @@ class Settings:
             "mir.candidates": self.mir.candidates,
             "epochs.count": self.epochs.count,
             "bic.temperature": self.bic.temperature,
+            "importance.probe": self.importance.probe,
         }
         for name, value in positive.items():
             if not value > 0:

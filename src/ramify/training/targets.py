@@ -70,17 +70,41 @@ class Targets:
 
 def cross_entropy(logits: Tensor, targets: Targets, mask: Tensor, level_of: npt.NDArray[np.int64]) -> Tensor:
     """Cross-entropy of each pair on the head of its level, among the classes seen: [pairs]."""
-
-    def on_device(values: npt.NDArray[np.int64]) -> Tensor:
-        return torch.from_numpy(values).to(logits.device, non_blocking=True)
-
-    if targets.rows is not None:
-        logits = logits[on_device(targets.rows)]
-    levels = on_device(level_of[targets.classes] - 1)
-    log_probabilities = torch.log_softmax(logits.float() + mask[levels], 1)
-    losses = -log_probabilities.gather(1, on_device(targets.classes)[:, None])[:, 0]
+    log_probabilities = _log_probabilities(logits, targets, mask, level_of)
+    losses = -log_probabilities.gather(1, _like(logits, targets.classes)[:, None])[:, 0]
     if targets.partner is None or targets.lam is None:
         return losses
-    mixed = -log_probabilities.gather(1, on_device(targets.partner)[:, None])[:, 0]
-    lam = torch.from_numpy(targets.lam).to(logits.device)
+    mixed = -log_probabilities.gather(1, _like(logits, targets.partner)[:, None])[:, 0]
+    lam = _like(logits, targets.lam)
     return lam * losses + (1 - lam) * mixed
+
+
+def residuals(logits: Tensor, targets: Targets, mask: Tensor, level_of: npt.NDArray[np.int64]) -> Tensor:
+    """Softmax minus target of each row, [n, classes]: the gradient of its cross-entropy by its logits.
+
+    A row with several pairs gets their mean.
+    """
+    values = _log_probabilities(logits, targets, mask, level_of).exp()
+    own = torch.ones(len(values), device=logits.device) if targets.lam is None else _like(logits, targets.lam)
+    values.scatter_add_(1, _like(logits, targets.classes)[:, None], -own[:, None])
+    if targets.partner is not None:
+        values.scatter_add_(1, _like(logits, targets.partner)[:, None], own[:, None] - 1)
+    if targets.rows is None:
+        return values
+    counts = np.bincount(targets.rows, minlength=len(logits))
+    total = torch.zeros(len(logits), values.shape[1], device=logits.device)
+    total.index_add_(0, _like(logits, targets.rows), values)
+    return total / _like(logits, counts)[:, None]
+
+
+def _log_probabilities(
+    logits: Tensor, targets: Targets, mask: Tensor, level_of: npt.NDArray[np.int64]
+) -> Tensor:
+    """Log-softmax over the classes of each pair's level: [pairs, classes]."""
+    if targets.rows is not None:
+        logits = logits[_like(logits, targets.rows)]
+    return torch.log_softmax(logits.float() + mask[_like(logits, level_of[targets.classes] - 1)], 1)
+
+
+def _like(tensor: Tensor, values: npt.NDArray[np.generic]) -> Tensor:
+    return torch.from_numpy(values).to(tensor.device, non_blocking=True)

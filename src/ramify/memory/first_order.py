@@ -1,0 +1,75 @@
+"""Importance from the training pass itself, without any other."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from ramify.memory.importance import RATE, Importance
+from ramify.memory.policies import Update
+
+Floats = npt.NDArray[np.float64]
+
+
+class FirstOrder(Importance):
+    """H_n ≈ η ⟨∇l_n, ∇L⟩ on the heads, whose gradients the training pass already contains.
+
+    With residual r = softmax - target and feature f of each row of the batch, the heads' gradient of row n is
+    r_n ⊗ (f_n, 1), so its product with that of the other rows is the mean over m ≠ n of
+    (r_n · r_m)(f_n · f_m + 1). Rows of different levels share no class, so the products of a level grow with
+    its share of the batch: they are standardised within each level (running mean and deviation) before they
+    enter the running average H, otherwise whole coarse classes are evicted.
+
+    The loss that the adaptive rate reads is the mean training loss of the interval against the one before.
+    """
+
+    _state: ClassVar[tuple[str, ...]] = ("updates", "mean", "square", "losses", "before")
+    MEMORY = 0.99
+
+    def __init__(self, period: int) -> None:
+        super().__init__(period)
+        self.mean = np.zeros(0)  # level - 1 -> running mean of the products
+        self.square = np.zeros(0)
+        self.losses: list[float] = []  # of the updates since `mark`
+        self.before: float | None = None  # mean loss of the interval before
+
+    def trained(self, update: Update) -> bool:
+        """Credit the batch's samples with their products."""
+        residuals, features = update.residuals(), update.features.float()
+        products = (residuals @ residuals.T) * (features @ features.T + 1)
+        others = products.sum(1) - products.diagonal()
+        raw = others.double().cpu().numpy() / max(1, len(others) - 1)
+        stored = update.slots >= 0
+        standard = self._standardise(raw, update.levels)
+        values = self.memory.importance
+        slots = update.slots[stored]
+        values[slots] += RATE * (standard[stored] - values[slots])
+        self.losses.append(update.loss)
+        return super().trained(update)
+
+    def _standardise(self, raw: Floats, levels: npt.NDArray[np.int64]) -> Floats:
+        row = levels - 1
+        more = row.max() + 1 - len(self.mean)
+        if more > 0:
+            self.mean, self.square = np.pad(self.mean, (0, more)), np.pad(self.square, (0, more))
+        counts = np.bincount(row, minlength=len(self.mean))
+        present = counts > 0
+        keep = np.where(present, self.MEMORY, 1.0)
+        share = (1 - keep) / np.maximum(counts, 1)
+        self.mean = keep * self.mean + share * np.bincount(row, raw, len(self.mean))
+        self.square = keep * self.square + share * np.bincount(row, raw**2, len(self.mean))
+        deviation = np.sqrt(np.maximum(self.square - self.mean**2, 1e-12))
+        return (raw - self.mean[row]) / deviation[row]
+
+    def mark(self) -> None:
+        """Begin an interval."""
+        self.before = float(np.mean(self.losses)) if self.losses else None
+        self.losses.clear()
+
+    def decrease(self) -> float | None:
+        """Mean training loss of the interval before minus that of this one."""
+        if self.before is None or not self.losses:
+            return None
+        return self.before - float(np.mean(self.losses))
