@@ -25,8 +25,8 @@ def main(argv: list[str]) -> int:
 
     console = Console()
     console.print(
-        "The garden: 48 kinds of plants, drawn by code. They arrive once, in a stream whose labels branch from\n"
-        "2 to 4, 12 and 48 classes; the model must answer at every level at the end. Three methods, one pass.\n"
+        "The garden: 48 kinds of plants, drawn by code. Each image arrives once; the labels branch from 2 to 4,\n"
+        "12 and 48 classes, and at the end the model must answer at every level. Three methods, one pass.\n"
     )
     start = time.perf_counter()
     results = {}
