@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from safetensors import SafetensorError
 
 from ramify.errors import RamifyError
 
@@ -20,22 +22,32 @@ def beside(path: Path) -> Iterator[Path]:
     """
     temporary: Path | None = None
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        os.close(handle)
-        temporary = Path(name)
-        yield temporary
-        temporary.chmod(0o644)
-        sync(temporary)
-        temporary.replace(path)
-        sync(path.parent)
-    except OSError as error:
-        raise RamifyError(
-            f"{path} cannot be written: {error.strerror or error}; what was there before is still as it was"
-        ) from None
+        with writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+            os.close(handle)
+            temporary = Path(name)
+            yield temporary
+            temporary.chmod(0o644)
+            sync(temporary)
+            temporary.replace(path)
+            sync(path.parent)
     finally:
         if temporary is not None:
-            temporary.unlink(missing_ok=True)
+            with suppress(OSError):  # what went wrong before says more
+                temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn what the system says against writing (no space, no permission, …) into a `RamifyError`."""
+    try:
+        yield
+    except (OSError, SafetensorError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise RamifyError(
+            f"{path} cannot be written: {reason}; what was there before is still as it was"
+        ) from None
 
 
 def sync(path: Path) -> None:

@@ -15,6 +15,7 @@ COMMANDS = {
     "stream": ("ramify.cli.stream", "show which classes arrive when"),
     "methods": ("ramify.cli.methods", "list the methods and the parts they are made of"),
     "run": ("ramify.cli.run", "run one method on one stream"),
+    "resume": ("ramify.cli.resume", "continue a run that was stopped"),
 }
 
 
@@ -55,9 +56,9 @@ def main(argv: list[str] | None = None) -> int:
     except RamifyError as error:
         sys.stderr.write(f"ramify: error: {error}\n")
         return 2
-    except KeyboardInterrupt:
-        sys.stderr.write("ramify: interrupted\n")
-        return 130
+    except KeyboardInterrupt as stop:  # a run that was stopped says how to continue, and its exit code
+        sys.stderr.write(f"ramify: {stop or 'interrupted'}\n")
+        return getattr(stop, "code", 130)
     except BrokenPipeError:  # `ramify ... | head`
         sys.stderr.close()
         return 141

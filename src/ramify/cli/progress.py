@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from ramify.runs.run import Run
 
@@ -13,10 +13,8 @@ from ramify.runs.run import Run
 class RunProgress:
     """Shows samples, task, updates/s and the latest accuracy of each level."""
 
-    def __init__(self, run: Run) -> None:
-        self.run = run
+    def __init__(self) -> None:
         self.console = Console(stderr=True)
-        self.shown = len(run.records)
         self.bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -26,10 +24,9 @@ class RunProgress:
             console=self.console,
             disable=not self.console.is_terminal,
         )
-        self.row = self.bar.add_task(run.config.method, total=len(run.stream), status="")
+        self.row: TaskID | None = None
 
     def __enter__(self) -> RunProgress:
-        self.bar.start()
         return self
 
     def __exit__(
@@ -38,8 +35,16 @@ class RunProgress:
         self.bar.stop()
 
     def show(self, run: Run) -> None:
-        """Tell where the run is."""
-        task = f"task {int(run.stream.task[run.position - 1]) + 1}/{run.stream.tasks}"
+        """Tell where the run is; the first call starts the bar."""
+        if self.row is None:
+            self.shown = len(run.records)
+            self.row = self.bar.add_task(run.config.method, total=len(run.stream), status="")
+            self.bar.start()
+            if run.position:
+                self.console.print(
+                    f"{run.config.method}: continued at {run.position}/{len(run.stream)} samples"
+                )
+        task = f"task {int(run.stream.task[max(run.position - 1, 0)]) + 1}/{run.stream.tasks}"
         speed = run.engine.updates / run.train_seconds if run.train_seconds else 0.0
         accuracy = (
             "  ".join(f"{100 * v:.1f}" for v in run.records[-1].accuracy.values()) if run.records else ""

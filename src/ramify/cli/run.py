@@ -13,11 +13,9 @@ from typing import Literal
 from ramify.cli.progress import RunProgress
 from ramify.errors import RamifyError
 from ramify.runs.config import Config
-from ramify.runs.folder import RunFolder
+from ramify.runs.execute import run_config
 from ramify.runs.presets import resolve
 from ramify.runs.result import Result
-from ramify.runs.run import Run, prepare_dataset
-from ramify.taxonomy import write_taxonomy
 
 
 @dataclass(frozen=True)
@@ -32,8 +30,12 @@ class Command(Config):
     """paper, small, quick, or the path of a TOML file."""
     out: str | None = None
     """Folder for the results; default runs/DATASET-SETUP-METHOD-PRESET-SEED."""
+    resume: bool = False
+    """Continue the unfinished run in the folder, if there is one."""
     force: bool = False
     """Overwrite a run that is in the folder already."""
+    checkpoint_every: float = 300.0
+    """Seconds between checkpoints; one is also written at each task's end and when the run is stopped."""
     data_dir: str | None = None
     """Where datasets live; default $RAMIFY_DATA or the user's cache folder."""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
@@ -79,38 +81,23 @@ def _one_line(boxed: str) -> str:
 
 def execute(command: Command) -> Result:
     """Run what the command says."""
-    import torch
-
-    if command.threads is not None:
-        if command.threads < 1:
-            raise RamifyError(f"threads is {command.threads}; it must be at least 1")
-        torch.set_num_threads(command.threads)
     config = command.config()
-    place = (
-        command.out or f"runs/{config.dataset}-{config.setup}-{config.method}-{command.preset}-{config.seed}"
-    )
-    folder = RunFolder(place.replace(":", "-") if command.out is None else place)
-    dataset = prepare_dataset(config, command.data_dir)
-    run = Run(config, dataset, command.device)
-    folder.create(command.force)
-    folder.write_config(
-        config,
-        {
-            "preset": command.preset,
-            "dataset": {
-                "name": dataset.name,
-                "fingerprint": dataset.fingerprint,
-                "notes": list(dataset.notes),
-            },
-            "stream": {"fingerprint": run.stream.fingerprint, "tasks": run.stream.summary()},
-            "device": str(run.engine.device),
-        },
-    )
-    run.stream.save(folder.path / "stream.safetensors")
-    write_taxonomy(run.evaluator.tree, folder.path / "taxonomy.csv")
-    with RunProgress(run) as progress:
-        result = run.go(folder, progress.show)
-    sys.stderr.write(f"results are in {folder.path}\n")
+    name = f"{config.dataset}-{config.setup}-{config.method}-{command.preset}-{config.seed}"
+    out = command.out or "runs/" + re.sub(r"[^\w.-]+", "-", name)
+    with RunProgress() as progress:
+        result = run_config(
+            config,
+            out,
+            resume=command.resume,
+            force=command.force,
+            device=command.device,
+            threads=command.threads,
+            data_dir=command.data_dir,
+            checkpoint_every=command.checkpoint_every,
+            watch=progress.show,
+            preset=command.preset,
+        )
+    sys.stderr.write(f"results are in {out}\n")
     return result
 
 

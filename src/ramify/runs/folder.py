@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import fcntl
 import json
+import logging
 import os
 import platform
+import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,52 +25,178 @@ from safetensors.torch import save_file
 
 from ramify.errors import RamifyError
 from ramify.evaluation.anytime import Record
-from ramify.files import beside, write_atomic
-from ramify.runs.config import Config, to_dict
+from ramify.files import beside, write_atomic, writing
 from ramify.runs.result import Result
+from ramify.taxonomy import write_taxonomy
+
+if TYPE_CHECKING:
+    from ramify.runs.run import Run
+
+log = logging.getLogger("ramify")
 
 FORMAT = 1
+FILES = (
+    "config.json",
+    "records.jsonl",
+    "result.json",
+    "model.safetensors",
+    "predictions.safetensors",
+    "stream.safetensors",
+    "taxonomy.csv",
+)
 Ints = npt.NDArray[np.int64]
 
 
 class RunFolder:
-    """config.json, stream, records.jsonl, predictions, model and, written last, result.json."""
+    """config.json, stream, tree, records, checkpoints, predictions, model and, written last, result.json."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
 
-    def create(self, force: bool = False) -> None:
-        """Make the folder; one that holds a run already is refused, or emptied of it with `force`."""
-        known = ("config.json", "records.jsonl", "result.json", "model.safetensors", "stream.safetensors")
-        found = [name for name in known if (self.path / name).exists()]
-        if found and not force:
-            state = "a finished run" if "result.json" in found else "an unfinished run"
+    @property
+    def continue_command(self) -> str:
+        """What to type to continue the run."""
+        return f"ramify resume {shlex.quote(str(self.path))}"
+
+    def begun(self) -> bool:
+        """Whether a run was begun here."""
+        return (self.path / "config.json").exists()
+
+    def finished(self) -> bool:
+        """Whether a run came to its end here."""
+        return (self.path / "result.json").exists()
+
+    def refuse_occupied(self, resume: bool, force: bool) -> None:
+        """Refuse a folder that holds a run, unless it is to be continued or overwritten."""
+        if resume and force:
+            raise RamifyError("--resume continues a run and --force overwrites it; give one of them")
+        if resume or force or not any((self.path / name).exists() for name in FILES):
+            return
+        if self.finished():
             raise RamifyError(
-                f"{self.path} holds {state} already; choose another --out, or overwrite it with --force"
+                f"{self.path} holds a finished run; choose another --out, or overwrite it with --force"
             )
+        raise RamifyError(
+            f"{self.path} holds an unfinished run; continue it with --resume (or {self.continue_command}), "
+            "or overwrite it with --force"
+        )
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other processes out of the folder (made if need be); the lock dies with this process."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            for name in reversed(found):
-                (self.path / name).unlink()
+            file = (self.path / ".lock").open("a+")
         except OSError as error:
             raise RamifyError(
                 f"{self.path} cannot be written: {error.strerror}; choose another --out"
             ) from None
+        with file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                file.seek(0)
+                holder = file.read().strip() or "unknown"
+                raise RamifyError(
+                    f"{self.path} is in use by process {holder}; wait for it to end, or choose another --out"
+                ) from None
+            with writing(self.path):
+                file.truncate(0)
+                file.write(f"{os.getpid()}\n")
+                file.flush()
+            yield
 
-    def write_config(self, config: Config, facts: dict[str, Any]) -> None:
-        """Everything needed to know, and repeat, what was run."""
-        values = {"format": FORMAT, "config": to_dict(config), **facts, **circumstances()}
-        write_atomic(self.path / "config.json", json.dumps(values, indent=1) + "\n")
+    def begin(self, run: Run, preset: str | None, execution: dict[str, Any]) -> None:
+        """Clear the folder of any earlier run and write what this one is; config.json comes last."""
+        with writing(self.path):
+            for path in (*(self.path / name for name in FILES), *self.path.glob("checkpoint-*")):
+                path.unlink(missing_ok=True)
+            self._sweep()
+        run.stream.save(self.path / "stream.safetensors")
+        write_taxonomy(run.evaluator.tree, self.path / "taxonomy.csv")
+        facts = run.identity()
+        facts["dataset"] |= {"name": run.dataset.name, "notes": list(run.dataset.notes)}
+        facts["stream"] |= {"tasks": run.stream.summary()}
+        where = {"preset": preset, "device": str(run.engine.device), "execution": execution}
+        self._write_json(
+            "config.json", {"format": FORMAT, **facts, **where, **circumstances(), "resumed": []}
+        )
+
+    def continue_from(self, run: Run) -> None:
+        """Cut the records back to those that the run has, note that it was continued, warn if elsewhere."""
+        with writing(self.path):
+            self._sweep()
+        write_atomic(self.path / "records.jsonl", "".join(map(_line, run.records)))
+        about, now = self.about(), circumstances()
+        about["resumed"].append({"samples": run.position, **now})
+        self._write_json("config.json", about)
+        then = {"torch": about["versions"]["torch"], "device": about["device"], **about["machine"]}
+        here = {"torch": now["versions"]["torch"], "device": str(run.engine.device), **now["machine"]}
+        changed = [
+            f"{key} {then[key]} → {here[key]}"
+            for key in ("torch", "device", "processor", "threads")
+            if then[key] != here[key]
+        ]
+        if changed:
+            log.warning(
+                "continued elsewhere (%s): figures may differ in their last digits", ", ".join(changed)
+            )
+
+    def about(self) -> dict[str, Any]:
+        """What config.json says."""
+        values = self._read_json("config.json")
+        if values.get("format") != FORMAT:
+            raise RamifyError(
+                f"{self.path}/config.json has format {values.get('format')!r}; this ramify reads {FORMAT}"
+            )
+        return values
 
     def append(self, record: Record) -> None:
         """Add one line to records.jsonl."""
-        with (self.path / "records.jsonl").open("a", encoding="utf-8") as file:
-            file.write(json.dumps(dataclasses.asdict(record)) + "\n")
+        self.check_present()
+        with writing(self.path), (self.path / "records.jsonl").open("a", encoding="utf-8") as file:
+            file.write(_line(record))
 
     def records(self) -> list[Record]:
-        """All records so far."""
-        lines = (self.path / "records.jsonl").read_text(encoding="utf-8").splitlines()
-        return [Record.from_dict(json.loads(line)) for line in lines]
+        """All records so far; a line that is still being written is left out."""
+        path = self.path / "records.jsonl"
+        try:
+            text = path.read_text(encoding="utf-8") if path.exists() else ""
+            return [
+                Record.from_dict(json.loads(line)) for line in text.splitlines(True) if line.endswith("\n")
+            ]
+        except (OSError, ValueError, TypeError) as error:
+            raise RamifyError(f"{path} is damaged: {error}") from None
+
+    def check_present(self) -> None:
+        """Refuse to go on where the folder was removed or moved while the run was writing to it."""
+        if not self.begun():
+            raise RamifyError(
+                f"{self.path} was removed or moved while the run was writing to it; nothing more was written"
+            )
+
+    def _sweep(self) -> None:
+        """Remove what killed processes left half-written."""
+        for name in (*FILES, "checkpoint-*"):
+            for path in self.path.glob(f".{name}.*"):
+                path.unlink()
+
+    def _write_json(self, name: str, values: dict[str, Any]) -> None:
+        write_atomic(self.path / name, json.dumps(values, indent=1) + "\n")
+
+    def _read_json(self, name: str) -> dict[str, Any]:
+        path = self.path / name
+        try:
+            values = json.loads(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise RamifyError(
+                f"{path} cannot be read: {error.strerror}; is {self.path} a run's folder?"
+            ) from None
+        except (ValueError, RecursionError) as error:
+            raise RamifyError(f"{path} is damaged: {error}") from None
+        if not isinstance(values, dict):
+            raise RamifyError(f"{path} is damaged: it holds {type(values).__name__}, not a table")
+        return values
 
     def write_predictions(
         self, predictions: Ints, truth: Ints, task_ends: list[dict[int, npt.NDArray[np.float64]]]
@@ -89,11 +220,15 @@ class RunFolder:
 
     def write_result(self, result: Result) -> None:
         """The figures; the last file of a run, so it is there only if all others are."""
-        write_atomic(self.path / "result.json", json.dumps(dataclasses.asdict(result), indent=1) + "\n")
+        self._write_json("result.json", dataclasses.asdict(result))
 
     def result(self) -> Result:
         """The figures of a finished run."""
-        return Result.from_dict(json.loads((self.path / "result.json").read_text(encoding="utf-8")))
+        return Result.from_dict(self._read_json("result.json"))
+
+
+def _line(record: Record) -> str:
+    return json.dumps(dataclasses.asdict(record)) + "\n"
 
 
 def circumstances() -> dict[str, Any]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +18,13 @@ from ramify.errors import RamifyError
 from ramify.evaluation.anytime import Evaluation, Evaluator, Record
 from ramify.methods import Engine, find_method
 from ramify.randomness import Generators
-from ramify.runs.config import Config
+from ramify.runs.config import Config, to_dict
 from ramify.runs.folder import RunFolder
 from ramify.runs.result import Result
+from ramify.state import State
 from ramify.streams import Stream, build_stream
 
-CHUNK = 64  # samples handed over at a time
+CHUNK = 8  # samples handed over at a time: between two such parts a checkpoint can be written
 Ints = npt.NDArray[np.int64]
 
 
@@ -84,6 +87,10 @@ class Run:
     def __init__(self, config: Config, dataset: Dataset, device: str = "auto") -> None:
         self.config, self.dataset = config, dataset
         self.stream = prepare_stream(config, dataset)
+        self.task_end_positions = {*self.stream.task_starts[1:].tolist(), len(self.stream)}
+        # Leaf of the dataset -> its class at each level of the stream's tree
+        self.paths: Ints = np.stack([dataset.taxonomy.leaf_to(h) for h in self.stream.levels], 1)
+        torch.manual_seed(config.seed)  # ramify draws nothing from torch's own generator; your network may
         method = find_method(config.method)
         self.offline = method(config, Generators(config.seed)).offline
         settings = replace(config, memory_size=len(self.stream)) if self.offline else config
@@ -97,15 +104,17 @@ class Run:
         self.train_seconds = 0.0
         self.last: Evaluation | None = None
 
-    def go(self, folder: RunFolder, watch: Callable[[Run], None] = lambda run: None) -> Result:
+    def go(self, folder: RunFolder, *after_part: Callable[[Run], None]) -> Result:
         """Learn the stream from where it stands to its end; records and result go into the folder."""
         while self.position < len(self.stream):
             self._learn(self._next_stop())
-            if self.position in self._task_ends:
+            if self.position in self.task_end_positions:
                 self._timed(self.engine.task_end)
             if self._due():
                 folder.append(self._evaluate())
-            watch(self)
+            for act in after_part:
+                act(self)
+        folder.check_present()
         folder.write_predictions(self._last_answers().predictions, self.evaluator.truth, self.task_ends)
         folder.write_model(*self._model())
         result = Result.of(
@@ -114,15 +123,12 @@ class Run:
         folder.write_result(result)
         return result
 
-    @property
-    def _task_ends(self) -> list[int]:
-        return [*self.stream.task_starts[1:].tolist(), len(self.stream)]
-
     def _next_stop(self) -> int:
         """The next position at which something else than learning may be due."""
         every = self.config.eval_every
         stops = [self.position + CHUNK, (self.position // every + 1) * every]
-        return min(*stops, *(end for end in self._task_ends if end > self.position))
+        stops += [end for end in self.task_end_positions if end > self.position]
+        return min(stops)
 
     def _learn(self, stop: int) -> None:
         part = slice(self.position, stop)
@@ -135,11 +141,6 @@ class Run:
         if stop == len(stream):
             self._timed(self.engine.flush)
 
-    @property
-    def paths(self) -> Ints:
-        """Leaf of the dataset → its class at each level of the stream's tree."""
-        return np.stack([self.dataset.taxonomy.leaf_to(h) for h in self.stream.levels], 1)
-
     def _timed(self, work: Callable[[], None]) -> None:
         start = time.perf_counter()
         work()
@@ -149,11 +150,11 @@ class Run:
         if self.offline:
             return self.position == len(self.stream)
         periodic = self.config.eval_at == "any-time" and self.position % self.config.eval_every == 0
-        return periodic or self.position in self._task_ends
+        return periodic or self.position in self.task_end_positions
 
     def _evaluate(self) -> Record:
         start = time.perf_counter()
-        task_end = self.position in self._task_ends
+        task_end = self.position in self.task_end_positions
         evaluation = self.evaluator(self.engine, whole=task_end)
         if task_end:
             self.task_ends.append(evaluation.class_accuracy)
@@ -211,3 +212,49 @@ class Run:
             name: value.detach().cpu().contiguous() for name, value in self.engine.model.state_dict().items()
         }
         return weights, about
+
+    # ---- saving
+
+    def identity(self) -> dict[str, dict[str, Any]]:
+        """What a run must have in common with the checkpoint that it continues from."""
+        return {
+            "config": to_dict(self.config),
+            "dataset": {"fingerprint": self.dataset.fingerprint},
+            "stream": {"fingerprint": self.stream.fingerprint},
+        }
+
+    def state(self) -> State:
+        """Everything that the rest of the run depends on."""
+        records = json.dumps([asdict(record) for record in self.records]).encode()
+        return {
+            "engine": self.engine.state(),
+            "torch": torch.get_rng_state(),
+            "cuda": torch.cuda.get_rng_state() if self.engine.device.type == "cuda" else None,
+            "position": self.position,
+            "train_seconds": self.train_seconds,
+            "records": np.frombuffer(records, np.uint8).copy(),  # an array: headers are for small things
+            "task_ends": {
+                str(end): {str(h): values for h, values in levels.items()}
+                for end, levels in enumerate(self.task_ends)
+            },
+            "last": None if self.last is None else self.last.predictions,
+        }
+
+    def restore(self, state: State) -> None:
+        """Become the run that gave `state`, to the bit."""
+        self.engine.restore(state["engine"])
+        torch.set_rng_state(state["torch"])
+        if state["cuda"] is not None and self.engine.device.type == "cuda":
+            torch.cuda.set_rng_state(state["cuda"])
+        self.position, self.train_seconds = state["position"], state["train_seconds"]
+        self.records = [Record.from_dict(values) for values in json.loads(state["records"].tobytes())]
+        self.task_ends = [{int(h): v for h, v in levels.items()} for levels in state["task_ends"].values()]
+        if state["last"] is not None:
+            final = self.records[-1]
+            self.last = Evaluation(
+                images=self.evaluator.all,
+                predictions=state["last"],
+                accuracy={int(h): v for h, v in final.accuracy.items()},
+                classes_seen={int(h): v for h, v in final.classes_seen.items()},
+                class_accuracy=self.task_ends[-1],
+            )

@@ -1,0 +1,53 @@
+"""`ramify resume`: continue a run that was stopped."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+from ramify.cli.parser import Parser
+
+
+def main(argv: list[str]) -> int:
+    """Run `ramify resume`."""
+    parser = Parser(
+        prog="ramify resume",
+        description="Continue a run in its folder, exactly as if it had never stopped.",
+        epilog="What is left out is as the run was begun.",
+    )
+    parser.add_argument("folder", metavar="DIR", type=Path, help="the run's folder")
+    parser.add_argument("--data-dir", help="where datasets live")
+    parser.add_argument("--device", choices=("auto", "cpu", "cuda", "mps"), help="where to compute")
+    parser.add_argument("--threads", type=int, help="CPU threads; another number may change the last digits")
+    parser.add_argument(
+        "--checkpoint-every", type=float, metavar="SECONDS", help="seconds between checkpoints"
+    )
+    parser.add_argument("--json", action="store_true", help="print result.json last on stdout")
+    args = parser.parse_args(argv)
+
+    from ramify.cli.progress import RunProgress
+    from ramify.runs.config import Config, from_dict
+    from ramify.runs.execute import run_config
+    from ramify.runs.folder import RunFolder
+
+    about = RunFolder(args.folder).about()
+    execution = about["execution"]
+    with RunProgress() as progress:
+        result = run_config(
+            from_dict(Config, about["config"], f"{args.folder}/config.json"),
+            args.folder,
+            resume=True,
+            device=args.device or about["device"],
+            threads=args.threads,
+            data_dir=args.data_dir or execution["data_dir"],
+            checkpoint_every=execution["checkpoint_every"]
+            if args.checkpoint_every is None
+            else args.checkpoint_every,
+            watch=progress.show,
+        )
+    sys.stderr.write(f"results are in {args.folder}\n")
+    if args.json:
+        sys.stdout.write(json.dumps(asdict(result)) + "\n")
+    return 0

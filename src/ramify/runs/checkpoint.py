@@ -1,0 +1,183 @@
+"""Checkpoints of a run: when they are written, how they are found again, and what is refused."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from ramify.errors import RamifyError
+from ramify.files import write_atomic
+from ramify.statefiles import load_state, save_state
+
+if TYPE_CHECKING:
+    from ramify.runs.folder import RunFolder
+    from ramify.runs.run import Run
+
+log = logging.getLogger("ramify")
+
+KEPT = 2  # generations on disk: the newest, and the one before in case the newest is damaged
+
+
+class Stopped(KeyboardInterrupt):
+    """A signal ended the run before its stream did; `code` is the exit code that says so."""
+
+    def __init__(self, number: int, message: str) -> None:
+        super().__init__(message)
+        self.code = 128 + number
+
+
+class Checkpoints:
+    """The checkpoints of one run folder.
+
+    A generation is `checkpoint-N.safetensors` and `checkpoint-N.sha256`, which is written after it: only a
+    pair that agrees is whole.
+    """
+
+    def __init__(self, folder: RunFolder, every: float = 300.0) -> None:
+        if not every >= 0:
+            raise RamifyError(f"checkpoint_every is {every}; it is a number of seconds, 0 or more")
+        self.folder, self.every = folder, every
+        self.seconds = 0.0  # spent on writing
+        self._written = time.monotonic()
+        self._signal: int | None = None
+
+    def after_part(self, run: Run) -> None:
+        """Called between two parts of the stream: write where one is due; after a signal write and stop."""
+        overdue = time.monotonic() - self._written >= self.every
+        if self._signal is not None or overdue or run.position in run.task_end_positions:
+            self.write(run)
+        if self._signal is not None:
+            raise self._stopped(f"stopped at sample {run.position:,} of {len(run.stream):,}")
+
+    def write(self, run: Run) -> None:
+        """Write one generation, then drop all but the newest two."""
+        start = time.monotonic()
+        self.folder.check_present()
+        path = self._path(max(self._numbers(), default=0) + 1)
+        written = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        save_state(path, run.state(), {**run.identity(), "samples": run.position, "written": written})
+        write_atomic(path.with_suffix(".sha256"), _checksum_line(path))
+        for number in self._numbers()[:-KEPT]:
+            self._remove(number)
+        self._written = time.monotonic()
+        self.seconds += self._written - start
+
+    def restore(self, run: Run) -> None:
+        """Bring the run to the newest whole checkpoint; where none was written it stays at its beginning."""
+        damaged: dict[int, str] = {}
+        for number in reversed(self._numbers()):
+            path = self._path(number)
+            reason = _damage(path)
+            if reason is None:
+                state, about = load_state(path)
+                refuse_differences(run.identity(), about, path.name)
+                run.restore(state)
+                if damaged:
+                    log.warning("%s; continuing from the one before", "; ".join(damaged.values()))
+                for broken in damaged:
+                    self._remove(broken)
+                return
+            damaged[number] = f"{path.name} {reason}"
+        if damaged:
+            raise RamifyError(
+                f"{self.folder.path}: no checkpoint is whole ({'; '.join(damaged.values())}): all that was "
+                "learned is lost, only records.jsonl remains; begin again with --force"
+            )
+
+    def clear(self) -> None:
+        """Remove all checkpoints: the run is finished, or begins anew."""
+        for number in self._numbers():
+            self._remove(number)
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Let SIGTERM and SIGINT stop the run at the next part; a second one stops it at once."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.signal(number, self._hear) for number in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _hear(self, number: int, frame: FrameType | None) -> None:
+        if self._signal is not None:
+            raise self._stopped("stopped at once")
+        self._signal = number
+
+    def _stopped(self, what: str) -> Stopped:
+        return Stopped(
+            self._signal or signal.SIGINT, f"{what}; continue with: {self.folder.continue_command}"
+        )
+
+    def _path(self, number: int) -> Path:
+        return self.folder.path / f"checkpoint-{number:06d}.safetensors"
+
+    def _numbers(self) -> list[int]:
+        """The generations whose checksum was written, oldest first."""
+        names = (
+            path.stem.removeprefix("checkpoint-") for path in self.folder.path.glob("checkpoint-*.sha256")
+        )
+        return sorted(int(name) for name in names if name.isdecimal())
+
+    def _remove(self, number: int) -> None:
+        path = self._path(number)
+        path.with_suffix(".sha256").unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
+
+
+def refuse_differences(here: dict[str, Any], there: dict[str, Any], where: str) -> None:
+    """Refuse to continue `there` with another config, dataset or stream, naming what differs."""
+    found, expected = _flat(there), _flat(here)
+    differ = [
+        f"{name} was {_brief(found.get(name))} and is {_brief(expected.get(name))}"
+        for name in sorted(expected)
+        if found.get(name) != expected.get(name)
+    ]
+    if differ:
+        raise RamifyError(
+            f"{where} belongs to another run: {'; '.join(differ)}; give what it was begun with, or another "
+            "folder"
+        )
+
+
+def _brief(value: Any) -> str:
+    """A value as errors show it: of fingerprints the beginning."""
+    return f"{value[:12]}…" if isinstance(value, str) and len(value) == 64 else repr(value)
+
+
+def _flat(values: dict[str, Any], above: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in values.items():
+        flat |= _flat(value, f"{above}{name}.") if isinstance(value, dict) else {f"{above}{name}": value}
+    return flat
+
+
+def _checksum_line(path: Path) -> str:
+    """The line that `sha256sum` would print."""
+    checksum = hashlib.sha256()
+    with path.open("rb") as file:
+        while piece := file.read(2**20):
+            checksum.update(piece)
+    return f"{checksum.hexdigest()}  {path.name}\n"
+
+
+def _damage(path: Path) -> str | None:
+    """Why a generation cannot be used, or None."""
+    try:
+        if path.with_suffix(".sha256").read_bytes() != _checksum_line(path).encode():
+            return "is damaged (its checksum differs)"
+    except OSError as error:
+        return f"cannot be read ({error.strerror})"
+    return None

@@ -1,0 +1,65 @@
+"""A run from its config and a folder: begun, or continued where it was left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from ramify.errors import RamifyError
+from ramify.runs.checkpoint import Checkpoints, refuse_differences
+from ramify.runs.config import Config
+from ramify.runs.folder import RunFolder
+from ramify.runs.result import Result
+from ramify.runs.run import Run, prepare_dataset
+
+
+def run_config(
+    config: Config,
+    out: str | Path,
+    *,
+    resume: bool = False,
+    force: bool = False,
+    device: str = "auto",
+    threads: int | None = None,
+    data_dir: str | None = None,
+    checkpoint_every: float = 300.0,
+    watch: Callable[[Run], None] = lambda run: None,
+    preset: str | None = None,
+) -> Result:
+    """Run `config` in the folder `out` and return its result.
+
+    A folder that holds a run is refused, unless `resume` continues it (a finished one gives its result) or
+    `force` overwrites it. `watch` is called between parts of the stream. SIGTERM and SIGINT write a
+    checkpoint and raise `Stopped`. Only `config` bears on the figures; a run that is continued keeps its
+    number of threads unless told otherwise, for sums depend on it in their last bits.
+    """
+    folder = RunFolder(out)
+    folder.refuse_occupied(resume, force)
+    checkpoints = Checkpoints(folder, checkpoint_every)
+    _set_threads(threads, folder.about()["machine"]["threads"] if resume and folder.begun() else None)
+    run = Run(config, prepare_dataset(config, data_dir), device)
+    with folder.locked():
+        folder.refuse_occupied(resume, force)
+        if resume and folder.begun():
+            refuse_differences(run.identity(), folder.about(), f"{folder.path}/config.json")
+            if folder.finished():
+                return folder.result()
+            checkpoints.restore(run)
+            folder.continue_from(run)
+        else:
+            folder.begin(run, preset, {"data_dir": data_dir, "checkpoint_every": checkpoint_every})
+        with checkpoints.listening():
+            watch(run)
+            result = run.go(folder, watch, checkpoints.after_part)
+        checkpoints.clear()
+        return result
+
+
+def _set_threads(wanted: int | None, before: int | None) -> None:
+    if wanted is not None and wanted < 1:
+        raise RamifyError(f"threads is {wanted}; it must be at least 1")
+    number = wanted or before
+    if number is not None:
+        torch.set_num_threads(number)
