@@ -16,6 +16,7 @@ COMMANDS = {
     "methods": ("ramify.cli.methods", "list the methods and the parts they are made of"),
     "run": ("ramify.cli.run", "run one method on one stream"),
     "resume": ("ramify.cli.resume", "continue a run that was stopped"),
+    "sweep": ("ramify.cli.sweep", "do all runs of a study"),
 }
 
 

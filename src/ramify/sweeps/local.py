@@ -1,0 +1,116 @@
+"""The cores of this machine: each run in a process of its own, pinned to cores of its own."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+
+from ramify.errors import RamifyError
+from ramify.runs.checkpoint import Stopped
+from ramify.sweeps.work import Outcome, Task, attempt, failed
+
+
+def usable_cores() -> list[int]:
+    """The cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
+
+
+@dataclass
+class Worker:
+    """A process at work on a task."""
+
+    process: BaseProcess
+    task: Task
+    place: int
+    hear: Connection
+
+
+class Local:
+    """Processes on this machine, as many at a time as there are cores for their threads.
+
+    They are forked from a server that has everything imported, so a run starts in milliseconds, dies alone,
+    and shares the memory-mapped images with the others.
+    """
+
+    name = "local"
+
+    def __init__(self, workers: int | None = None, threads: int = 1) -> None:
+        cores = usable_cores()
+        if (workers is not None and workers < 1) or threads < 1:
+            raise RamifyError(f"workers is {workers} and threads is {threads}; both must be at least 1")
+        self.places = workers or max(1, len(cores) // threads)
+        self.cores = [
+            {cores[(place * threads + i) % len(cores)] for i in range(threads)}
+            for place in range(self.places)
+        ]
+        self.busy: list[Worker] = []
+        self.context = multiprocessing.get_context("forkserver")
+        self.context.set_forkserver_preload([__name__])
+
+    def start(self, task: Task) -> None:
+        """Begin a task in a free place."""
+        place = min(set(range(self.places)) - {worker.place for worker in self.busy})
+        hear, say = self.context.Pipe(duplex=False)
+        process = self.context.Process(target=_main, args=(task, self.cores[place], say), name=task.run.name)
+        process.start()
+        say.close()
+        self.busy.append(Worker(process, task, place, hear))
+
+    def ended(self, seconds: float) -> list[tuple[Task, Outcome]]:
+        """The tasks that ended, after waiting for one at most so long."""
+        wait([worker.process.sentinel for worker in self.busy], timeout=seconds)
+        done = [worker for worker in self.busy if worker.process.exitcode is not None]
+        self.busy = [worker for worker in self.busy if worker not in done]
+        return [(worker.task, _outcome(worker)) for worker in done]
+
+    def stop(self) -> None:
+        """Ask all workers to write a checkpoint and end; a second time, to end at once."""
+        for worker in self.busy:
+            worker.process.terminate()
+
+    def close(self) -> None:
+        """Nothing is left running."""
+        for worker in self.busy:
+            worker.process.kill()
+            worker.process.join()
+        self.busy = []
+
+
+def _main(task: Task, cores: set[int], say: Connection) -> None:
+    """A worker process, in a group of its own: Ctrl-C is the sweep's to pass on. It ends with the sweep."""
+    os.setpgrp()
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, cores)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    try:
+        say.send(attempt(task))
+    except Stopped as stop:
+        sys.exit(stop.code)
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _outcome(worker: Worker) -> Outcome:
+    """What the worker said, or what its exit code says where it could not."""
+    worker.process.join()
+    code = worker.process.exitcode or 0
+    with worker.hear:
+        if code == 0 and worker.hear.poll():
+            outcome: Outcome = worker.hear.recv()
+            return outcome
+    ended_by = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+    reason = " (out of memory?)" if -code == signal.SIGKILL else ""
+    return failed(worker.task.folder, f"the worker was ended by {ended_by}{reason}", again=True)

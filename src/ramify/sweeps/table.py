@@ -1,0 +1,128 @@
+"""All runs of a sweep at a glance: a live table in a terminal, a line for each event elsewhere."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from rich.console import Console
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table as Grid
+
+from ramify.sweeps.folder import StudyFolder
+from ramify.sweeps.study import Study
+from ramify.sweeps.work import read_progress
+
+ORDER = ("failed", "running", "waiting", "finished")
+
+
+@dataclass
+class Row:
+    """What is known of one run."""
+
+    name: str
+    folder: Path
+    state: str = "waiting"
+    began: float = 0.0
+    seconds: float | None = None
+    note: str = ""
+
+
+class Table:
+    """The runs of a study; the sweep says what happens, progress is read from the runs' folders."""
+
+    def __init__(self, study: Study, folder: StudyFolder, quiet: bool = False) -> None:
+        self.name = study.name
+        self.rows = {run.name: Row(run.name, folder.of(run)) for run in study}
+        self.console = Console(stderr=True, quiet=quiet)
+        self.live = Live(console=self.console, auto_refresh=False, transient=True)
+
+    def __enter__(self) -> Table:
+        if self.console.is_terminal:
+            self.live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.live.stop()
+
+    def known(self, name: str) -> None:
+        """A run was finished before."""
+        self.rows[name].state = "finished"
+
+    def started(self, name: str) -> None:
+        """A run was given to a worker."""
+        row = self.rows[name]
+        row.state, row.began = "running", time.monotonic()
+        self._event(name, "started")
+
+    def finished(self, name: str) -> None:
+        """A run came to its end."""
+        row = self.rows[name]
+        row.state, row.note = "finished", ""
+        row.seconds = time.monotonic() - row.began
+        self._event(name, f"finished in {duration(row.seconds)}")
+
+    def failed(self, name: str, error: str, again: bool) -> None:
+        """A run failed, and will be tried again or not."""
+        row = self.rows[name]
+        row.state, row.note = ("waiting" if again else "failed"), error
+        self._event(name, f"failed: {error}{'; it will be tried again' if again else ''}")
+
+    def say(self, text: str) -> None:
+        """A line above the table."""
+        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def refresh(self) -> None:
+        """Show where all runs are."""
+        if self.console.is_terminal:
+            self.live.update(self._grid(), refresh=True)
+
+    def _event(self, name: str, what: str) -> None:
+        if not self.console.is_terminal:
+            done = sum(row.state == "finished" for row in self.rows.values())
+            self.say(f"{done}/{len(self.rows)}  {name}  {what}")
+
+    def _grid(self) -> Grid:
+        states = [row.state for row in self.rows.values()]
+        counts = ", ".join(f"{states.count(state)} {state}" for state in ORDER if state in states)
+        grid = Grid(title=f"{self.name}: {counts}", box=None, title_justify="left")
+        for column in ("run", "state", "progress", "time", "left", "accuracy by level"):
+            grid.add_column(column, no_wrap=True)
+        room = max(3, self.console.height - 5)
+        for row in sorted(self.rows.values(), key=lambda row: ORDER.index(row.state))[:room]:
+            grid.add_row(*self._cells(row))
+        if len(self.rows) > room:
+            grid.add_row(f"… and {len(self.rows) - room} more")
+        return grid
+
+    def _cells(self, row: Row) -> tuple[str | ProgressBar, ...]:
+        if row.state != "running":
+            return row.name, row.state, "", duration(row.seconds), "", row.note[:60]
+        spent = time.monotonic() - row.began
+        now = read_progress(row.folder)
+        if now is None:
+            return row.name, row.state, "", duration(spent), "", row.note[:60]
+        left = now["seconds"] * (now["total"] - now["samples"]) / now["samples"] if now["samples"] else None
+        figures = "  ".join(f"{100 * value:.1f}" for value in now["accuracy"].values())
+        bar = ProgressBar(now["total"], now["samples"], width=20)
+        return row.name, row.state, bar, duration(spent), duration(left), figures
+
+
+def duration(seconds: float | None) -> str:
+    """Seconds as people say them.
+
+    >>> duration(75), duration(7321), duration(None)
+    ('1 min 15 s', '2 h 2 min', '')
+    """
+    if seconds is None:
+        return ""
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    if seconds < 3600:
+        return f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
+    return f"{seconds // 3600:.0f} h {seconds % 3600 // 60:.0f} min"

@@ -1,0 +1,153 @@
+"""What a worker does with one run of a study, whatever engine it belongs to."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from ramify.errors import RamifyError
+from ramify.runs.checkpoint import Stopped
+from ramify.runs.execute import run_config
+from ramify.runs.run import Run
+from ramify.sweeps.study import StudyRun
+
+PROGRESS, LOG, ERRORS = "progress.json", "log.txt", "errors.txt"
+
+
+@dataclass(frozen=True)
+class How:
+    """What a study's figures do not depend on (but for their last bits on the threads)."""
+
+    data_dir: str | None = None
+    device: str = "auto"
+    threads: int = 1
+    checkpoint_every: float = 300.0
+
+
+@dataclass(frozen=True)
+class Task:
+    """One run to be done in its folder."""
+
+    run: StudyRun
+    folder: Path
+    how: How = field(default_factory=How)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How an attempt ended: without an error, or with one after which it may be tried again or not."""
+
+    error: str | None = None
+    again: bool = False
+
+
+def attempt(task: Task) -> Outcome:
+    """Begin or continue a run; what it prints goes to its log, what goes wrong to its errors.txt as well."""
+    task.folder.mkdir(parents=True, exist_ok=True)
+    with _log(task.folder / LOG):
+        try:
+            how = task.how
+            run_config(
+                task.run.config,
+                task.folder,
+                resume=True,
+                device=how.device,
+                threads=how.threads,
+                data_dir=how.data_dir,
+                checkpoint_every=how.checkpoint_every,
+                watch=_watch(task.folder),
+                preset=task.run.preset,
+            )
+        except RamifyError as error:  # a mistake is the same the next time
+            return failed(task.folder, str(error), again=False)
+        except Stopped:
+            raise
+        except Exception as error:
+            traceback.print_exc()
+            return failed(task.folder, f"{type(error).__name__}: {error}", again=True)
+        (task.folder / PROGRESS).unlink(missing_ok=True)
+        return Outcome()
+
+
+def failed(folder: Path, error: str, again: bool) -> Outcome:
+    """Keep what went wrong in the run's folder."""
+    line = " ".join(error.split())
+    when = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    with suppress(OSError), (folder / ERRORS).open("a", encoding="utf-8") as file:
+        file.write(f"{when}  {line}\n")
+    return Outcome(line, again)
+
+
+def read_progress(folder: Path) -> dict[str, Any] | None:
+    """What the worker last said about a run on its way, None where it said nothing."""
+    try:
+        values: dict[str, Any] = json.loads((folder / PROGRESS).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return values
+
+
+def _watch(folder: Path, every: float = 1.0) -> Callable[[Run], None]:
+    """Write progress.json once a second, and a line to the log for each evaluation."""
+    last, logged = 0.0, 0
+
+    def watch(run: Run) -> None:
+        nonlocal last, logged
+        now = time.monotonic()
+        if now - last >= every:
+            last = now
+            _write_progress(folder / PROGRESS, run)
+        for record in run.records[logged:]:
+            figures = "  ".join(f"{level}: {100 * value:.1f}" for level, value in record.accuracy.items())
+            print(
+                f"{record.samples}/{len(run.stream)} samples  {record.updates} updates  {figures}", flush=True
+            )
+        logged = len(run.records)
+
+    return watch
+
+
+def _write_progress(path: Path, run: Run) -> None:
+    """Renamed into place but not forced to the disk: it is worth nothing after a crash."""
+    values = {
+        "samples": run.position,
+        "total": len(run.stream),
+        "updates": run.engine.updates,
+        "seconds": round(run.train_seconds + sum(record.eval_seconds for record in run.records), 3),
+        "accuracy": run.records[-1].accuracy if run.records else {},
+    }
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    beside.write_text(json.dumps(values), encoding="utf-8")
+    beside.replace(path)
+
+
+@contextmanager
+def _log(path: Path) -> Iterator[None]:
+    """Send all that this process prints, and ramify's own log, to the end of a file."""
+    kept = os.dup(1), os.dup(2)
+    handler = logging.StreamHandler(sys.stderr)
+    with path.open("ab", buffering=0) as file:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+        logging.getLogger("ramify").addHandler(handler)
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            logging.getLogger("ramify").removeHandler(handler)
+            for number, saved in enumerate(kept, 1):
+                os.dup2(saved, number)
+                os.close(saved)
