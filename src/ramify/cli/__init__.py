@@ -17,6 +17,7 @@ COMMANDS = {
     "run": ("ramify.cli.run", "run one method on one stream"),
     "resume": ("ramify.cli.resume", "continue a run that was stopped"),
     "sweep": ("ramify.cli.sweep", "do all runs of a study"),
+    "bench": ("ramify.cli.bench", "measure what the methods cost on this machine"),
 }
 
 
@@ -58,7 +59,7 @@ def main(argv: list[str] | None = None) -> int:
         sys.stderr.write(f"ramify: error: {error}\n")
         return 2
     except KeyboardInterrupt as stop:  # a run that was stopped says how to continue, and its exit code
-        sys.stderr.write(f"ramify: {stop or 'interrupted'}\n")
+        sys.stderr.write(f"ramify: {str(stop) or 'interrupted'}\n")
         return getattr(stop, "code", 130)
     except BrokenPipeError:  # `ramify ... | head`
         sys.stderr.close()
