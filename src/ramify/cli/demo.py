@@ -25,8 +25,8 @@ def main(argv: list[str]) -> int:
 
     console = Console()
     console.print(
-        "The garden: 48 kinds of plants, drawn by code. Each image arrives once; the labels branch from 2 to 4,\n"
-        "12 and 48 classes, and at the end the model must answer at every level. Three methods, one pass.\n"
+        "The garden: 48 kinds of plants, drawn by code. Each image arrives once; the labels branch from 2\n"
+        "to 4, 12 and 48 classes; at the end the model must answer at every level. Three methods, one pass.\n"
     )
     start = time.perf_counter()
     results = {}

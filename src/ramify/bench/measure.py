@@ -1,0 +1,95 @@
+"""Ratios, measured interleaved: blocks of the one and of the other in turn, so that noise hits both."""
+
+from __future__ import annotations
+
+import resource
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from multiprocessing import get_context
+from time import perf_counter
+
+import numpy as np
+
+from ramify.bench.workload import Workload, bare_forward, bare_loop
+from ramify.methods.engine import LOOK
+
+Timed = Callable[[int], float]
+
+
+def interleave(limit: Timed, other: Timed, blocks: int, block: int) -> dict[str, float]:
+    """Medians over alternating blocks: the limit's speed, the other's, and the median of their ratios."""
+    limit(max(3, block // 4))
+    other(max(3, block // 4))
+    pairs = [(limit(block), other(block)) for _ in range(blocks)]
+    return {
+        "ratio": statistics.median(a / b for a, b in pairs),
+        "per_second": 1 / statistics.median(b for _, b in pairs),
+        "limit_per_second": 1 / statistics.median(a for a, _ in pairs),
+    }
+
+
+def update_ratio(work: Workload, blocks: int = 7, block: int = 48) -> dict[str, float]:
+    """Updates/s of a method, end to end, against the bare loop."""
+    return interleave(bare_loop(work), work.engine().updates, blocks, block)
+
+
+def admission(work: Workload, samples: int = 2000) -> float:
+    """Seconds to admit one sample to a full memory, without any training."""
+    stream = work.engine()
+    keep = stream.engine.recipe.keep
+    met = stream.engine.classes
+    images = stream.engine.memory.images[:16].clone()
+    classes = stream.rng.integers(0, len(met), samples)
+    times = []
+    for index, cls in enumerate(classes.tolist()):
+        start = perf_counter()
+        keep.offer(images[index % 16], cls)
+        times.append(perf_counter() - start)
+    return statistics.median(times)
+
+
+def evaluation_ratio(work: Workload, blocks: int = 5) -> dict[str, float]:
+    """Images/s of an evaluation at all levels against the bare forward pass."""
+    engine = work.engine().engine
+    images = np.random.default_rng(1).integers(0, 256, (LOOK, 3, work.image_size, work.image_size), np.uint8)
+
+    def asked(count: int) -> float:
+        start = perf_counter()
+        for _ in range(count):
+            engine.predict(images)
+        return (perf_counter() - start) / (count * LOOK)
+
+    return interleave(bare_forward(work, LOOK), asked, blocks, 4)
+
+
+def start_up(blocks: int = 5) -> float:
+    """Seconds of `ramify --help`, a process of its own."""
+    command = [sys.executable, "-c", "import sys; from ramify.cli import main; sys.exit(main(['--help']))"]
+    times = []
+    for _ in range(blocks):
+        start = perf_counter()
+        subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
+        times.append(perf_counter() - start)
+    return statistics.median(times)
+
+
+def peak_memory(work: Workload) -> float:
+    """Peak bytes of a process of its own that learns and evaluates, above the images it was given."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
+        return process.submit(_peak, work).result()
+
+
+def _peak(work: Workload) -> float:
+    stream = work.engine()
+    stream.updates(64)
+    stream.engine.predict(stream.images[:1000])
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0 - stream.images.nbytes
+
+
+def with_memory(work: Workload, size: int) -> Workload:
+    """The same with another memory."""
+    return replace(work, settings=replace(work.settings, memory_size=size))

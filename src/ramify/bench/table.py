@@ -1,0 +1,117 @@
+"""The benchmark itself: which workloads are measured, and the bars they are held against."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ramify.bench.measure import (
+    admission,
+    evaluation_ratio,
+    peak_memory,
+    start_up,
+    update_ratio,
+    with_memory,
+)
+from ramify.bench.workload import Workload
+from ramify.methods import METHODS, Settings
+from ramify.methods.settings import ImportanceSettings, NetworkSettings
+from ramify.runs.presets import resolve
+
+SMALL = Settings(
+    memory_size=2000,
+    batch_size=16,
+    updates_per_sample=1.0,
+    network=NetworkSettings("resnet18", 0.5, "imagenet"),
+)
+SEVEN = (3, 4, 9, 34, 57, 72, 1010)  # iNaturalist-19's levels, 1,189 classes
+
+
+@dataclass(frozen=True)
+class Row:
+    """One figure. `bar` is the least ratio, or the largest time or size, that will do; None: no bar."""
+
+    name: str
+    value: float
+    unit: str
+    bar: float | None = None
+    at_most: bool = False
+
+    @property
+    def holds(self) -> bool | None:
+        """Whether the bar is met."""
+        if self.bar is None:
+            return None
+        return self.value <= self.bar if self.at_most else self.value >= self.bar
+
+
+Show = Callable[[Row], None]
+
+
+def small(method: str) -> Workload:
+    """A method on the benchmark's small network."""
+    return Workload(method, SMALL)
+
+
+def paper(method: str) -> Workload:
+    """A method with the paper's settings for CIFAR-100, multiple-depth."""
+    return Workload(method, resolve("paper", method, "cifar100", "multiple-depth"))
+
+
+def run_bench(quick: bool, show: Show) -> dict[str, Any]:
+    """Measure everything (or the first rows), show each figure as it is known, return all of them."""
+    report: dict[str, Any] = {"methods": {}, "growth": {}, "rows": []}
+
+    def tell(row: Row) -> None:
+        report["rows"].append({"name": row.name, "value": row.value, "unit": row.unit, "bar": row.bar})
+        show(row)
+
+    def ratio(name: str, work: Workload, bar: float | None = None, blocks: int = 7, block: int = 48) -> float:
+        found = update_ratio(work, blocks, block)
+        report["methods"][name] = found
+        report.setdefault("limit", found["limit_per_second"])
+        tell(Row(f"{name}, updates/s ÷ limit", found["ratio"], "×", bar))
+        return found["ratio"]
+
+    ratio("er", small("er"), 0.85)
+    ratio("er resnet34 paper", paper("er"), 0.95, 5, 12)
+    ratio("pl-fms", small("pl-fms"), 0.78)
+    ratio("pl-fms memory 50000", with_memory(small("pl-fms"), 50_000), 0.75)
+    ratio("pl-fms resnet34 paper", paper("pl-fms"), 0.92, 5, 12)
+    ratio("clib", small("clib"), 0.78)
+    ratio("fms", small("fms"), 0.78)
+    if quick:
+        return report
+    swept = replace(SMALL, importance=ImportanceSettings("sweep", 5))
+    ratio("pl-fms sweep 5", Workload("pl-fms", swept), None, 3, 16)
+    for name in METHODS:
+        if name not in (*report["methods"], "gdumb", "oracle"):  # these two do not train on the stream
+            ratio(name, small(name), None, 5, 32)
+    wide = Workload("pl-fms", replace(SMALL, memory_size=50_000), SEVEN)
+    seconds = admission(wide)
+    tell(
+        Row("admission of one sample, memory 50,000, 1,189 classes, 7 levels", 1e6 * seconds, "µs", 150, True)
+    )
+    report["admission_seconds"] = seconds
+    report["evaluation"] = evaluation_ratio(small("er"))
+    tell(Row("evaluation ÷ bare forward pass, 5 levels", report["evaluation"]["ratio"], "×", 0.9))
+    report["start_up_seconds"] = start_up()
+    tell(Row("ramify --help", report["start_up_seconds"], "s", 0.3, True))
+    report["peak_bytes"] = peak_memory(small("pl-fms"))
+    tell(Row("peak memory above the dataset", report["peak_bytes"] / 1e6, "MB", 700, True))
+    _growth(report, tell)
+    return report
+
+
+def _growth(report: dict[str, Any], tell: Show) -> None:
+    """How the cost of an update grows with the memory, the levels and the classes."""
+    for method in ("er", "clib", "pl-fms"):
+        work = small(method)
+        grown = {f"memory {size}": with_memory(work, size) for size in (500, 5_000, 50_000)}
+        grown["1 level"] = replace(work, classes=(100,))
+        grown["7 levels, 1189 classes"] = replace(work, classes=SEVEN)
+        for name, changed in grown.items():
+            found = update_ratio(changed, 5, 24)["ratio"]
+            report["growth"][f"{method}, {name}"] = found
+            tell(Row(f"{method}, {name}", found, "×"))

@@ -1,0 +1,41 @@
+"""`ramify bench`: what the methods cost beside the bare training loop."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+
+def main(argv: list[str]) -> int:
+    """Measure, print a table, write a JSON file."""
+    parser = argparse.ArgumentParser(
+        "ramify bench",
+        description="Measure what the methods cost beside the bare training loop on this machine.",
+    )
+    parser.add_argument("--quick", action="store_true", help="only ER, PL-FMS, CLIB and FMS")
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON on stdout")
+    parser.add_argument("--out", default="bench.json", help="file for the figures (default: %(default)s)")
+    options = parser.parse_args(argv)
+
+    from rich.console import Console
+
+    from ramify.bench.table import Row, run_bench
+    from ramify.files import write_atomic
+
+    console = Console(stderr=options.json)
+
+    def show(row: Row) -> None:
+        bar = "" if row.bar is None else f"{'≤' if row.at_most else '≥'} {row.bar:g}"
+        verdict = {None: "", True: "[green]holds[/]", False: "[red]missed[/]"}[row.holds]
+        console.print(f"{row.name:<66}{row.value:>9.3g} {row.unit:<3}{bar:>8}  {verdict}")
+
+    report = run_bench(options.quick, show)
+    text = json.dumps(report, indent=1) + "\n"
+    write_atomic(Path(options.out), text)
+    if options.json:
+        sys.stdout.write(text)
+    else:
+        console.print(f"figures are in {options.out}")
+    return 0
