@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import resource
+import sys
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,12 @@ from ramify.evaluation import metrics
 from ramify.evaluation.anytime import Evaluation, Evaluator, Record
 
 Levels = dict[str, float]
+
+
+def peak_memory() -> int:
+    """The most memory that this process has held so far, in bytes."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 @dataclass(frozen=True)
@@ -42,6 +50,8 @@ class Result:
     images_memory: int
     """Stored images examined for importance and votes."""
     images_evaluation: int
+    peak_memory: int = field(default=0, compare=False)
+    """Largest resident memory of the process that ended the run, in bytes."""
 
     @classmethod
     def of(
@@ -80,6 +90,7 @@ class Result:
             updates=final.updates,
             seconds=final.train_seconds + sum(r.eval_seconds for r in records),
             **cost,
+            peak_memory=peak_memory(),
         )
 
     @classmethod
