@@ -2,6 +2,7 @@ import json
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -116,6 +117,22 @@ def test_a_killed_build_is_resumed(tmp_path):
     cache, train = make(tmp_path)
     np.testing.assert_array_equal(cache.images["train"], train.pixels)
     assert len(seen) < 200
+
+
+def test_a_partial_build_whose_pixels_are_gone_starts_over(tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        make(tmp_path, fail_at=150)
+    [partial] = tmp_path.glob(".*.partial")
+    (partial / "train.npy").write_bytes(b"")
+    cache, train = make(tmp_path)
+    np.testing.assert_array_equal(cache.images["train"], train.pixels)
+
+
+def test_of_two_builders_one_waits(tmp_path):
+    with ThreadPoolExecutor(2) as pool:
+        caches = [future.result()[0] for future in [pool.submit(make, tmp_path) for _ in range(2)]]
+    assert len(seen) == 200
+    np.testing.assert_array_equal(caches[0].images["train"], caches[1].images["train"])
 
 
 def test_a_damaged_cache_is_rebuilt(tmp_path):

@@ -3,11 +3,13 @@
 import csv
 import io
 import json
+import os
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -214,6 +216,25 @@ def test_bad_manifests(tmp_path, text, message):
     with pytest.raises(RamifyError, match=message) as error:
         opened(tmp_path / "m.csv")
     assert "\n" not in str(error.value)
+
+
+@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.one_of(st.binary(max_size=60), st.text('path,leveb12\n"x/. \0split', max_size=60).map(str.encode)))
+def test_no_manifest_raises_anything_else(tmp_path, data):
+    (tmp_path / "m.csv").write_bytes(data)
+    with pytest.raises(RamifyError):
+        opened(tmp_path / "m.csv")
+
+
+def test_names_that_are_not_utf8_and_circles(folders, tmp_path):
+    link = folders / "train/plant/oak/again"
+    link.symlink_to(folders / "train")
+    with pytest.raises(RamifyError, match="circle"):
+        opened(folders)
+    link.unlink()
+    Path(os.fsdecode(os.fsencode(folders) + b"/train/plant/f\xff")).mkdir()
+    with pytest.raises(RamifyError, match="rename it"):
+        opened(folders)
 
 
 def test_a_path_that_is_nothing_known(tmp_path):

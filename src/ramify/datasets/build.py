@@ -42,7 +42,7 @@ def build(folder: Path, recipe: Recipe, size: int, progress: bool, skip_broken: 
     partial = folder.with_name(f".{folder.name}.partial")
     partial.mkdir(parents=True, exist_ok=True)
     splits: dict[str, Images] = {"train": contents.train, "test": contents.test}
-    state = _read_state(partial)
+    state = _read_state(partial, size)
     total, done = sum(len(s.leaves) for s in splits.values()), sum(state[s]["read"] for s in SPLITS)
     _check_space(partial, (total - done) * 3 * size * size)
     with (
@@ -74,13 +74,24 @@ def broken_error(name: str, broken: Sequence[Any], folder: Path) -> RamifyError:
     )
 
 
-def _read_state(partial: Path) -> dict[str, Any]:
-    """How far each split was read; what was written after the last save is cut off again."""
+def _read_state(partial: Path, size: int) -> dict[str, Any]:
+    """How far each split was read in an earlier call; nothing, where its pixels are not all there."""
+    state: dict[str, Any] = {name: {"read": 0, "broken": []} for name in SPLITS}
     try:
-        state: dict[str, Any] = json.loads((partial / "state.json").read_text("utf-8"))
-    except (OSError, ValueError):
-        state = {name: {"read": 0, "broken": []} for name in SPLITS}
-    return state
+        saved = json.loads((partial / "state.json").read_text("utf-8"))
+        whole = all(
+            (partial / f"{s}.npy").stat().st_size >= _length(saved[s], size)
+            for s in SPLITS
+            if saved[s]["read"]
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        return state
+    return saved if whole else state
+
+
+def _length(done: dict[str, Any], size: int) -> int:
+    """The bytes of a split's file when so much of it is done."""
+    return HEADER_BYTES + (int(done["read"]) - len(done["broken"])) * 3 * size * size
 
 
 def _write_split(
@@ -93,7 +104,7 @@ def _write_split(
     advance: Callable[[int], None],
 ) -> None:
     done = state[name]
-    image_bytes, saved = 3 * size * size, time.monotonic()
+    saved = time.monotonic()
     with (partial / f"{name}.npy").open("ab") as file:
 
         def save() -> None:
@@ -101,7 +112,7 @@ def _write_split(
             os.fsync(file.fileno())
             write_atomic(partial / "state.json", json.dumps(state))
 
-        file.truncate(HEADER_BYTES + (done["read"] - len(done["broken"])) * image_bytes)
+        file.truncate(_length(done, size))
         file.seek(0, os.SEEK_END)
         try:
             for pixels, broken in _chunks(images, size, done["read"], pool):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import chain
 from pathlib import Path
 
 from ramify.datasets.cache import Recipe
@@ -27,7 +28,8 @@ def own_source(path: Path) -> Source:
 
 def _recipe(path: Path, name: str) -> Recipe:
     if path.is_dir():
-        read = parquet_recipe if any(path.rglob("*.parquet")) else folder_recipe
+        tables = chain(path.glob("*.parquet"), path.glob("*/*.parquet"))
+        read = parquet_recipe if any(tables) else folder_recipe
     elif path.suffix.lower() in READERS:
         read = READERS[path.suffix.lower()]
     else:

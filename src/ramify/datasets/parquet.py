@@ -75,8 +75,8 @@ class ParquetImages:
 
 
 def parquet_recipe(path: Path, name: str) -> Recipe:
-    """A Parquet file, or all below a folder; `train-*.parquet` and `test-*.parquet` are the splits."""
-    files = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
+    """A Parquet file, or those in a folder; `train-*.parquet` and `test-*.parquet` are the splits."""
+    files = sorted([*path.glob("*.parquet"), *path.glob("*/*.parquet")]) if path.is_dir() else [path]
     return Recipe(name, {"files": stamps(path.parent, map(str, files))}, lambda: _contents(files, path))
 
 

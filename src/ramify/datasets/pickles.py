@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 import pickle
 from pathlib import Path
@@ -85,7 +84,8 @@ def read_pickle(path: Path) -> dict[str, Any]:
     try:
         if path.stat().st_size > MAX_BYTES:
             raise RamifyError(f"{path} has {path.stat().st_size:,} bytes: expected at most {MAX_BYTES:,}")
-        content = _Reader(io.BytesIO(path.read_bytes()), encoding="bytes").load()
+        with path.open("rb") as file:
+            content = _Reader(file, encoding="bytes").load()
     except OSError as error:
         raise RamifyError(f"cannot read {path}: {error.strerror}") from error
     except RamifyError:

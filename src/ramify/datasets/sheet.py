@@ -11,7 +11,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from ramify.datasets.dataset import Dataset
 
-THUMB, BAND, NAME, GAP = 64, 22, 150, 14
+THUMB, BAND, NAME, GAP = 64, 22, 138, 14
 PER_LEAF = 8
 INK, PAPER = (40, 42, 46), (255, 255, 255)
 
@@ -21,7 +21,9 @@ def contact_sheet(dataset: Dataset, per_leaf: int = PER_LEAF) -> Image.Image:
     tree = dataset.taxonomy
     order = tree.order(tree.depth)
     row = THUMB + 2
-    width = (tree.depth - 1) * BAND + NAME + per_leaf * row + GAP
+    font = ImageFont.load_default(13)
+    label = 12 + min(NAME, math.ceil(max(font.getlength(_plain(name)) for name in tree.names(tree.depth))))
+    width = (tree.depth - 1) * BAND + label + per_leaf * row + GAP
     columns = max(1, round(math.sqrt(len(order) * row * 1.4 / width)))
     rows = math.ceil(len(order) / columns)
     sheet = Image.new("RGB", (columns * width + GAP, rows * row + 2 * GAP), PAPER)
@@ -32,20 +34,22 @@ def contact_sheet(dataset: Dataset, per_leaf: int = PER_LEAF) -> Image.Image:
             _bands(sheet, dataset, level, leaves, left + (level - 1) * BAND, row)
         for position, leaf in enumerate(leaves):
             place = (left + (tree.depth - 1) * BAND, GAP + position * row)
-            _leaf(sheet, dataset, int(leaf), place, per_leaf)
+            _leaf(sheet, dataset, int(leaf), place, label, per_leaf)
     return sheet
 
 
-def _leaf(sheet: Image.Image, dataset: Dataset, leaf: int, place: tuple[int, int], count: int) -> None:
+def _leaf(
+    sheet: Image.Image, dataset: Dataset, leaf: int, place: tuple[int, int], label: int, count: int
+) -> None:
     left, top = place
     name = dataset.taxonomy.names(dataset.taxonomy.depth)[leaf]
-    lines = _wrap(name.replace("_", " "), NAME - 12, THUMB // 16)
+    lines = _wrap(_plain(name), label - 12, THUMB // 16)
     font = ImageFont.load_default(13)
     offset = (THUMB - 16 * len(lines)) // 2
     for number, line in enumerate(lines):
         ImageDraw.Draw(sheet).text((left + 6, top + offset + 16 * number), line, INK, font)
     for number, index in enumerate(np.flatnonzero(dataset.train.leaves == leaf)[:count]):
-        sheet.paste(_thumb(dataset.train.images[index]), (left + NAME + number * (THUMB + 2), top))
+        sheet.paste(_thumb(dataset.train.images[index]), (left + label + number * (THUMB + 2), top))
 
 
 def _thumb(pixels: NDArray[np.uint8]) -> Image.Image:
@@ -66,10 +70,14 @@ def _bands(
         rank = int(np.flatnonzero(tree.order(level) == index)[0])
         band = Image.new("RGB", ((end - start) * row - 2, BAND - 2), _pastel(rank / tree.sizes[level - 1]))
         font = ImageFont.load_default(13)
-        text = _wrap(tree.names(level)[index].replace("_", " "), band.width - 8, 1)[0]
+        text = _wrap(_plain(tree.names(level)[index]), band.width - 8, 1)[0]
         pen = ImageDraw.Draw(band)
         pen.text(((band.width - pen.textlength(text, font)) / 2, 2), text, INK, font)
         sheet.paste(band.rotate(90, expand=True), (left, GAP + int(start) * row))
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", " ")
 
 
 def _wrap(text: str, width: int, limit: int) -> list[str]:
