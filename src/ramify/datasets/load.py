@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ramify.datasets.cache import SPLITS, Cache, Contents, open_or_build
 from ramify.datasets.dataset import Dataset, Split, fingerprint
+from ramify.datasets.own import own_source
 from ramify.datasets.registry import SOURCES, Source, find_source
 from ramify.errors import RamifyError
 from ramify.taxonomy import Taxonomy, read_taxonomy
@@ -46,7 +47,7 @@ def load_dataset(
 
     Images are decoded once to `image_size` (None: the dataset's own) below the data folder and memory-mapped.
     `taxonomy`, a tree or what `read_taxonomy` reads, is laid over the classes by their names. `skip_broken`
-    leaves out images that cannot be decoded; `any_counts` accepts a tree of other sizes than the published.
+    leaves out images that cannot be decoded; `any_counts` accepts files whose tree has not the published sizes.
     """
     root = data_root(data_dir)
     source = _source(name_or_path)
@@ -55,6 +56,7 @@ def load_dataset(
         raise RamifyError(f"image size {size!r}: expected a whole number of pixels from 1 to {MAX_SIZE}")
     chosen = source.taxonomy if taxonomy is None else taxonomy
     tree = read_taxonomy(chosen) if isinstance(chosen, str | Path) else chosen
+    any_counts = any_counts or taxonomy is not None
     recipe = source.open(root)
 
     def checked() -> Contents:
@@ -88,8 +90,6 @@ def _source(name_or_path: str | Path) -> Source:
     path = Path(name_or_path).expanduser()
     if not path.exists():
         return find_source(str(name_or_path))
-    from ramify.datasets.own import own_source
-
     return own_source(path)
 
 
