@@ -63,9 +63,7 @@ def _list(args: argparse.Namespace) -> None:
     print(f"datasets below {root}:")
     for source in SOURCES.values():
         print(f"  {source.name:<18}{'present' if is_present(source, root) else 'absent':<9}{source.summary}")
-    print(
-        "`ramify data get NAME` gets one or says how; a folder, .csv or .parquet of your own is a NAME too"
-    )
+    print("`ramify data get NAME` gets one or says how; a folder, .csv or .parquet of your own is a NAME too")
 
 
 def _get(args: argparse.Namespace) -> None:

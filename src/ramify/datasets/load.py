@@ -47,7 +47,7 @@ def load_dataset(
 
     Images are decoded once to `image_size` (None: the dataset's own) below the data folder and memory-mapped.
     `taxonomy`, a tree or what `read_taxonomy` reads, is laid over the classes by their names. `skip_broken`
-    leaves out images that cannot be decoded; `any_counts` accepts files whose tree has not the published sizes.
+    leaves out images that cannot be decoded; `any_counts` accepts a tree of other sizes than published.
     """
     root = data_root(data_dir)
     source = _source(name_or_path)
