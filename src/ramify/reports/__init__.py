@@ -1,0 +1,5 @@
+"""Results to look at: tables, figures, the one-file report, the live page, export and tracking."""
+
+from ramify.reports.data import RunData, find_runs, load_run, load_runs
+
+__all__ = ["RunData", "find_runs", "load_run", "load_runs"]

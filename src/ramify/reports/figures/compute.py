@@ -1,0 +1,70 @@
+"""Accuracy against what it cost."""
+
+from __future__ import annotations
+
+from ramify.reports.figures.axes import Axes, count
+from ramify.reports.figures.panel import Panel, label, marker, text_width
+from ramify.reports.markup import Markup, el, join
+from ramify.reports.render import figure
+from ramify.reports.series import Scenario, Series
+from ramify.reports.statistics import Figure
+from ramify.reports.tables import seeds_figure
+
+WIDTH, HEIGHT = 340.0, 228.0
+CAPTION = (
+    "Cost: forward passes through the network (training, importance and votes), a backward pass counted as two; "
+    "evaluation is left out."
+)
+
+
+def cost(series: Series) -> Figure | None:
+    """Forward passes of one image, or their like, over the finished runs."""
+    results = {run.config.seed: run.result for run in series.runs if run.result is not None}
+    work = {s: float(r.images_forward + r.images_memory + 2 * r.images_backward) for s, r in results.items()}
+    return Figure.over_seeds(work) if work else None
+
+
+def compute_panels(scenario: Scenario) -> list[Panel]:
+    """One panel for each level."""
+    panels = []
+    for level in range(1, scenario.tree.depth + 1):
+        points = [
+            (series, price, accuracy)
+            for series in scenario.series
+            if (price := cost(series)) and (accuracy := seeds_figure(series, "final_accuracy", level))
+        ]
+        if points:
+            panels.append(_panel(level, points))
+    return panels
+
+
+def _panel(level: int, points: list[tuple[Series, Figure, Figure]]) -> Panel:
+    top = min(100.0, 1.12 * max(a.mean + (a.std or 0) for _, _, a in points))
+    most = 1.15 * max(price.mean for _, price, _ in points)
+    axes = Axes((0, most), (0, max(top, 5.0)), 34, 40, WIDTH - 10, HEIGHT - 36)
+    parts: list[Markup] = [
+        label(0, 13, f"level {level}", class_="b"),
+        axes.frame("images through the network", "final accuracy (%)"),
+    ]
+    taken: list[tuple[float, float, float]] = []
+    for series, price, accuracy in sorted(points, key=lambda point: -point[2].mean):
+        x, y = axes.x(price.mean), axes.y(accuracy.mean)
+        mark = [marker(series.style, x, y, 4.0)]
+        if accuracy.std:
+            low, high = axes.y(max(accuracy.mean - accuracy.std, 0)), axes.y(min(accuracy.mean + accuracy.std, top))
+            mark.insert(0, el("path", d=f"M{x:.1f} {low:.1f}V{high:.1f}", class_=f"line s{series.style.color}"))
+        name, place = _label(series.label, x, y, taken)
+        tip = f"{series.label}: {figure(accuracy)}% for {count(price.mean)} images"
+        parts.append(el("g", join([*mark, name]), data_series=series.key, data_tip=tip))
+        taken.append(place)
+    return Panel(f"Accuracy against compute, level {level}", WIDTH, HEIGHT, join(parts), {"kind": "tips"})
+
+
+def _label(name: str, x: float, y: float, taken: list[tuple[float, float, float]]) -> tuple[Markup, tuple[float, float, float]]:
+    """The name beside its marker, on the side with room, moved down until it is free."""
+    width = text_width(name, 11)
+    right = x + 8 + width < WIDTH
+    start = x + 8 if right else x - 8 - width
+    while any(abs(y - b) < 12 and start < right_end and start + width > left for left, b, right_end in taken):
+        y += 3
+    return label(start, y + 4, name, class_="t"), (start, y, start + width)

@@ -1,0 +1,142 @@
+"""Sorting runs: those on one kind of stream belong together; those that differ only in the seed are one line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ramify.reports.data import RunData
+from ramify.reports.paper import display_name
+from ramify.reports.palette import Style, styles
+from ramify.runs.config import Config, to_dict
+from ramify.taxonomy import Taxonomy
+
+SCENARIO = ("dataset", "setup", "labels", "taxonomy", "stream", "tasks", "levels", "n", "m", "per_class", "limit")
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """Runs of one method with one set of settings, over seeds."""
+
+    key: str  # unique within a report, safe in markup
+    label: str
+    runs: tuple[RunData, ...]  # in order of seed
+    style: Style
+
+    @property
+    def method(self) -> str:
+        """The method's name."""
+        return self.runs[0].config.method
+
+    def results(self) -> tuple[RunData, ...]:
+        """The finished runs."""
+        return tuple(run for run in self.runs if run.result is not None)
+
+
+@dataclass(frozen=True, eq=False)
+class Scenario:
+    """Series on one kind of stream: same dataset, setup and length, so their curves share axes."""
+
+    title: str
+    series: tuple[Series, ...]
+
+    @property
+    def tree(self) -> Taxonomy:
+        """The tree of the stream's levels."""
+        return self.series[0].runs[0].tree
+
+    @property
+    def task_ends(self) -> tuple[int, ...]:
+        """Samples at the end of each task; of the first seed, where tasks differ in size."""
+        return self.series[0].runs[0].task_ends
+
+    @property
+    def runs(self) -> list[RunData]:
+        """All runs."""
+        return [run for series in self.series for run in series.runs]
+
+
+def scenarios(runs: Iterable[RunData]) -> list[Scenario]:
+    """Group runs. Of two with the same config (a run that was repeated) the finished, then the newest counts."""
+    newest: dict[str, RunData] = {}
+    for run in sorted(runs, key=lambda run: (run.result is not None, str(run.facts.get("started", "")))):
+        newest[run.config.digest()] = run
+    kept = sorted(newest.values(), key=lambda run: _order(run.config))
+    by_stream: dict[str, list[RunData]] = {}
+    for run in kept:
+        by_stream.setdefault(repr(_stream_settings(run)), []).append(run)
+    shared = styles([run.config.method for run in kept])
+    groups = list(by_stream.values())
+    return [
+        Scenario(title, _series(group, i, shared))
+        for i, (title, group) in enumerate(zip(_titles(groups), groups, strict=True))
+    ]
+
+
+def differing(configs: Iterable[Config]) -> dict[str, list[Any]]:
+    """The settings, with dotted names, in which configs differ, and the value of each config."""
+    tables = [flat(to_dict(config)) for config in configs]
+    return {
+        name: [table.get(name) for table in tables]
+        for name in (tables[0] if tables else {})
+        if any(table.get(name) != tables[0][name] for table in tables)
+    }
+
+
+def flat(values: dict[str, Any], above: str = "") -> dict[str, Any]:
+    """Tables within tables as dotted names."""
+    out: dict[str, Any] = {}
+    for name, value in values.items():
+        out |= flat(value, f"{above}{name}.") if isinstance(value, dict) else {f"{above}{name}": value}
+    return out
+
+
+def describe(config: Config) -> str:
+    """The stream of a config in words."""
+    words = [config.dataset, config.stream or config.setup]
+    if config.setup == "single-depth" and not config.stream:
+        words.append(f"{config.labels}-label")
+    return ", ".join(words)
+
+
+def _stream_settings(run: RunData) -> tuple[Any, ...]:
+    return (*(getattr(run.config, name) for name in SCENARIO), run.tree.fingerprint)
+
+
+def _titles(groups: list[list[RunData]]) -> list[str]:
+    configs = [group[0].config for group in groups]
+    plain = [describe(config) for config in configs]
+    apart = differing(replace(c, method="", seed=0) for c in configs)
+    extra = {name: values for name, values in apart.items() if name in SCENARIO[3:]}
+    return [
+        ", ".join([title, *(f"{name} {values[i]}" for name, values in extra.items() if values[i] is not None)])
+        if plain.count(title) > 1
+        else title
+        for i, title in enumerate(plain)
+    ]
+
+
+def _series(runs: list[RunData], number: int, shared: dict[str, Style]) -> tuple[Series, ...]:
+    by_config: dict[str, list[RunData]] = {}
+    for run in runs:
+        by_config.setdefault(replace(run.config, seed=0).digest(), []).append(run)
+    by_method: dict[str, list[list[RunData]]] = {}
+    for group in by_config.values():
+        by_method.setdefault(group[0].config.method, []).append(group)
+    found: list[Series] = []
+    for method, variants in by_method.items():
+        apart = differing(replace(variant[0].config, seed=0) for variant in variants)
+        for i, variant in enumerate(variants):
+            settings = ", ".join(f"{name} {values[i]}" for name, values in apart.items())
+            label = display_name(method) + (f" ({settings})" if settings else "")
+            style = shared[method].variant(i)
+            found.append(Series(f"s{number}-{len(found)}", label, tuple(variant), style))
+    return tuple(found)
+
+
+def _order(config: Config) -> tuple[Any, ...]:
+    from ramify.reports.palette import KNOWN
+
+    place = list(KNOWN).index(config.method) if config.method in KNOWN else len(KNOWN)
+    return (config.dataset, config.setup, config.labels, place, config.method, str(config.fms.T).zfill(12), config.seed)

@@ -1,0 +1,184 @@
+"""Tables: mean ± std over seeds for each level, the paper's figure beside ours, and what the tests allow to say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ramify.reports.paper import paper_figure
+from ramify.reports.series import Scenario, Series
+from ramify.reports.statistics import ALPHA, LEAST_SEEDS, Comparison, Figure, gap, holm, paired
+from ramify.runs.result import Result
+
+TEST = "Best against second: paired t-test over seeds, p after Holm's correction for all columns."
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: its headings from the outermost in, such as ("single-label", "cifar100", "H=1")."""
+
+    heading: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A cell: ours, the paper's, and its place in the column (1 best, 2 second, 0 neither)."""
+
+    ours: Figure | None = None
+    paper: Figure | None = None
+    place: int = 0
+
+    @property
+    def sigmas(self) -> float | None:
+        """Ours minus the paper's, in standard deviations."""
+        return gap(self.ours, self.paper) if self.ours and self.paper else None
+
+
+@dataclass(frozen=True)
+class Row:
+    """A method and its cells, one a column."""
+
+    label: str
+    entries: tuple[Entry, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table with its caption and the notes below it."""
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    caption: str = ""
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def has_paper(self) -> bool:
+        """Whether any cell has a figure of the paper beside it."""
+        return any(entry.paper for row in self.rows for entry in row.entries)
+
+
+def build_table(
+    title: str,
+    columns: Sequence[Column],
+    ours: Mapping[str, Sequence[Figure | None]],
+    paper: Mapping[str, Sequence[Figure | None]] | None = None,
+    caption: str = "",
+    lower_is_better: bool = False,
+) -> Table:
+    """A table of rows (label → one figure a column). The places follow the unrounded means."""
+    theirs = paper or {}
+    places = [_places([figures[i] for figures in ours.values()], lower_is_better) for i in range(len(columns))]
+    rows = tuple(
+        Row(
+            label,
+            tuple(
+                Entry(figure, theirs.get(label, [None] * len(columns))[i], places[i][r])
+                for i, figure in enumerate(figures)
+            ),
+        )
+        for r, (label, figures) in enumerate(ours.items())
+    )
+    notes = () if lower_is_better else verdicts(columns, ours)
+    return Table(title, tuple(columns), rows, caption, notes)
+
+
+def verdicts(columns: Sequence[Column], ours: Mapping[str, Sequence[Figure | None]]) -> tuple[str, ...]:
+    """For each column, whether the best is better than the second beyond the noise of the seeds."""
+    found: list[tuple[str, str, str, Comparison]] = []
+    for i, column in enumerate(columns):
+        ranked = sorted(
+            ((label, f) for label, figures in ours.items() if (f := figures[i]) is not None and f.seeds),
+            key=lambda pair: -pair[1].mean,
+        )
+        if len(ranked) < 2:
+            continue
+        (best, a), (second, b) = ranked[:2]
+        comparison = paired(a.seeds or {}, b.seeds or {})
+        if comparison is not None:
+            found.append((" ".join(column.heading), best, second, comparison))
+    tested = [c.p for *_, c in found if c.p is not None]
+    corrected = iter(holm(tested))
+    notes = [
+        _verdict(where, best, second, c, None if c.p is None else next(corrected))
+        for where, best, second, c in found
+    ]
+    if found and not tested:
+        return (f"Fewer than {LEAST_SEEDS} seeds: no test, and no difference here is a win.",)
+    return (TEST, *notes) if notes else ()
+
+
+def _verdict(where: str, best: str, second: str, comparison: Comparison, p: float | None) -> str:
+    lead = f"{where}: {best} {comparison.difference:+.1f} over {second}"
+    if p is None:
+        return f"{lead}, {comparison.seeds} seeds in common: too few for a test"
+    won = p < ALPHA and comparison.difference > 0
+    return f"{lead}, {comparison.seeds} seeds, p = {p:.2g}: {'a win' if won else 'inside the noise'}"
+
+
+def _places(figures: Sequence[Figure | None], lower_is_better: bool) -> list[int]:
+    """1 for the best, 2 for the second, 0 for the others; equal means share a place."""
+    sign = -1 if lower_is_better else 1
+    ranked = sorted({sign * figure.mean for figure in figures if figure}, reverse=True)
+    return [ranked.index(sign * f.mean) + 1 if f and sign * f.mean in ranked[:2] else 0 for f in figures]
+
+
+def seeds_figure(series: Series, metric: str, level: int) -> Figure | None:
+    """A metric of Result that has one value a level, in per cent, over the finished runs of a series."""
+    values: dict[int, float] = {}
+    for run in series.results():
+        assert run.result is not None
+        by_level: dict[str, float] = getattr(run.result, metric)
+        if str(level) in by_level:
+            values[run.config.seed] = 100 * by_level[str(level)]
+    return Figure.over_seeds(values) if values else None
+
+
+def scenario_table(scenario: Scenario, metric: str = "final_accuracy") -> Table:
+    """The table of one scenario; final accuracies have the paper's beside them, where it has them."""
+    levels = range(1, scenario.tree.depth + 1)
+    columns = [Column((f"H={level}",)) for level in levels]
+    ours = {s.label: [seeds_figure(s, metric, level) for level in levels] for s in scenario.series}
+    paper: dict[str, list[Figure | None]] = {}
+    if metric == "final_accuracy":
+        for series in scenario.series:
+            config = series.runs[0].config
+            if config.limit is None and config.per_class is None and config.stream is None:
+                where = (config.setup, config.labels, config.dataset, config.method)
+                paper[series.label] = [paper_figure(*where, level) for level in levels]
+    doc = METRICS[metric]
+    return build_table(scenario.title, columns, ours, paper, doc, lower_is_better=metric == "forgetting")
+
+
+METRICS = {
+    "final_accuracy": "Accuracy (%) at the end of the stream (A_last), mean ± standard deviation over seeds.",
+    "auc": "Any-time accuracy (%): mean over the periodic evaluations (A_AUC).",
+    "average_accuracy": "Accuracy (%) at the ends of tasks, averaged (A_avg).",
+    "forgetting": "Forgetting (points): best earlier accuracy of a class minus its last (F_last); less is better.",
+}
+
+SCALARS: dict[str, tuple[str, float]] = {
+    "consistency": ("answers on one path (%)", 100.0),
+    "path_accuracy": ("all levels right (%)", 100.0),
+    "severity": ("height of mistakes", 1.0),
+    "updates": ("updates", 1.0),
+    "seconds": ("seconds", 1.0),
+}
+
+
+def scalar(result: Result, name: str) -> float | None:
+    """A figure of a run that has no levels."""
+    if name == "severity":
+        return result.mistake_severity["mistakes"]
+    value = float(getattr(result, name))
+    return value * SCALARS[name][1]
+
+
+def scalar_figures(series: Series, name: str) -> Figure | None:
+    """The same over the finished runs of a series."""
+    values = {
+        run.config.seed: value
+        for run in series.results()
+        if run.result is not None and (value := scalar(run.result, name)) is not None
+    }
+    return Figure.over_seeds(values) if values else None

@@ -1,0 +1,65 @@
+"""Short sentences about runs: their scale, their progress."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ramify.reports.data import RunData
+
+
+def scale(runs: Sequence[RunData]) -> str:
+    """Preset and scale of runs, so that nobody takes a small run for the paper's."""
+    presets = sorted({str(run.facts.get("preset")) for run in runs if run.facts.get("preset")})
+    parts = [
+        f"preset {' and '.join(presets)}" if presets else "",
+        _all(f"{run.config.network.name} × {run.config.network.width:g}" for run in runs),
+        _all(f"{run.config.updates_per_sample:g} updates a sample" for run in runs),
+        _all(f"memory of {run.config.memory_size:,}" for run in runs),
+        _all(f"{run.samples:,} samples" for run in runs),
+        f"seeds {', '.join(map(str, sorted({run.config.seed for run in runs})))}",
+    ]
+    known = [p for p in presets if p != "paper"]
+    smaller = "; not the paper's scale" if known or not presets else ""
+    cut = any(run.config.limit or run.config.per_class for run in runs)
+    return f"Scale: {', '.join(filter(None, parts))}{smaller or ('; not the whole stream' if cut else '')}."
+
+
+def _all(texts: object) -> str:
+    found = list(dict.fromkeys(texts))  # type: ignore[call-overload]
+    return found[0] if len(found) == 1 else ""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run is."""
+
+    done: int
+    total: int
+    speed: float | None  # samples a second over the latest stretch
+    left: float | None  # seconds
+
+    @classmethod
+    def of(cls, run: RunData) -> Progress:
+        """From the records: time spent on training and evaluation since the last but three."""
+        records = run.records
+        if not records:
+            return cls(0, run.samples, None, None)
+        last, first = records[-1], records[-4] if len(records) > 3 else None
+        spent = last.train_seconds - (first.train_seconds if first else 0)
+        spent += sum(r.eval_seconds for r in records[-3:])
+        samples = last.samples - (first.samples if first else 0)
+        speed = samples / spent if spent > 0 and samples > 0 else None
+        left = (run.samples - last.samples) / speed if speed else None
+        return cls(last.samples, run.samples, speed, left)
+
+
+def duration(seconds: float) -> str:
+    """3 h 20 min, 5 min, 40 s."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    if minutes < 90:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min" if hours < 48 else f"{hours / 24:.1f} days"
