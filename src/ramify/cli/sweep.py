@@ -32,10 +32,10 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: list[str]) -> int:
     """Entry point."""
     args = parser().parse_args(argv)
+    from ramify.sweeps.jobs import How
     from ramify.sweeps.local import Local
     from ramify.sweeps.study import Study
     from ramify.sweeps.sweep import sweep
-    from ramify.sweeps.work import How
 
     study = Study.from_toml(args.study)
     how = How(args.data_dir, args.device, args.threads, args.checkpoint_every)

@@ -13,7 +13,7 @@ from multiprocessing.process import BaseProcess
 
 from ramify.errors import RamifyError
 from ramify.runs.checkpoint import Stopped
-from ramify.sweeps.work import Outcome, Task, attempt, failed
+from ramify.sweeps.jobs import Job, Outcome
 
 
 def usable_cores() -> list[int]:
@@ -25,10 +25,10 @@ def usable_cores() -> list[int]:
 
 @dataclass
 class Worker:
-    """A process at work on a task."""
+    """A process at work on a job."""
 
     process: BaseProcess
-    task: Task
+    job: Job
     place: int
     hear: Connection
 
@@ -39,8 +39,6 @@ class Local:
     They are forked from a server that has everything imported, so a run starts in milliseconds, dies alone,
     and shares the memory-mapped images with the others.
     """
-
-    name = "local"
 
     def __init__(self, workers: int | None = None, threads: int = 1) -> None:
         cores = usable_cores()
@@ -55,21 +53,21 @@ class Local:
         self.context = multiprocessing.get_context("forkserver")
         self.context.set_forkserver_preload([__name__])
 
-    def start(self, task: Task) -> None:
-        """Begin a task in a free place."""
+    def start(self, job: Job) -> None:
+        """Begin a job in a free place."""
         place = min(set(range(self.places)) - {worker.place for worker in self.busy})
         hear, say = self.context.Pipe(duplex=False)
-        process = self.context.Process(target=_main, args=(task, self.cores[place], say), name=task.run.name)
+        process = self.context.Process(target=_main, args=(job, self.cores[place], say), name=job.name)
         process.start()
         say.close()
-        self.busy.append(Worker(process, task, place, hear))
+        self.busy.append(Worker(process, job, place, hear))
 
-    def ended(self, seconds: float) -> list[tuple[Task, Outcome]]:
-        """The tasks that ended, after waiting for one at most so long."""
+    def ended(self, seconds: float) -> list[tuple[Job, Outcome]]:
+        """The jobs that ended, after waiting for one at most so long."""
         wait([worker.process.sentinel for worker in self.busy], timeout=seconds)
         done = [worker for worker in self.busy if worker.process.exitcode is not None]
         self.busy = [worker for worker in self.busy if worker not in done]
-        return [(worker.task, _outcome(worker)) for worker in done]
+        return [(worker.job, _outcome(worker)) for worker in done]
 
     def stop(self) -> None:
         """Ask all workers to write a checkpoint and end; a second time, to end at once."""
@@ -84,14 +82,14 @@ class Local:
         self.busy = []
 
 
-def _main(task: Task, cores: set[int], say: Connection) -> None:
+def _main(job: Job, cores: set[int], say: Connection) -> None:
     """A worker process, in a group of its own: Ctrl-C is the sweep's to pass on. It ends with the sweep."""
     os.setpgrp()
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, cores)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
-        say.send(attempt(task))
+        say.send(job.work())
     except Stopped as stop:
         sys.exit(stop.code)
 
@@ -113,4 +111,4 @@ def _outcome(worker: Worker) -> Outcome:
             return outcome
     ended_by = signal.Signals(-code).name if code < 0 else f"exit code {code}"
     reason = " (out of memory?)" if -code == signal.SIGKILL else ""
-    return failed(worker.task.folder, f"the worker was ended by {ended_by}{reason}", again=True)
+    return worker.job.lost(f"the worker was ended by {ended_by}{reason}")

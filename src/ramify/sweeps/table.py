@@ -12,9 +12,10 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table as Grid
 
+from ramify.sweeps.engines import Watcher
 from ramify.sweeps.folder import StudyFolder
+from ramify.sweeps.jobs import read_progress
 from ramify.sweeps.study import Study
-from ramify.sweeps.work import read_progress
 
 ORDER = ("failed", "running", "waiting", "finished")
 
@@ -31,12 +32,15 @@ class Row:
     note: str = ""
 
 
-class Table:
+class Table(Watcher):
     """The runs of a study; the sweep says what happens, progress is read from the runs' folders."""
 
     def __init__(self, study: Study, folder: StudyFolder, quiet: bool = False) -> None:
         self.name = study.name
-        self.rows = {run.name: Row(run.name, folder.of(run)) for run in study}
+        finished = {run.name: "finished" for run in study if (folder.of(run) / "result.json").exists()}
+        self.rows = {
+            run.name: Row(run.name, folder.of(run), finished.get(run.name, "waiting")) for run in study
+        }
         self.console = Console(stderr=True, quiet=quiet)
         self.live = Live(console=self.console, auto_refresh=False, transient=True)
 
@@ -49,10 +53,6 @@ class Table:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.live.stop()
-
-    def known(self, name: str) -> None:
-        """A run was finished before."""
-        self.rows[name].state = "finished"
 
     def started(self, name: str) -> None:
         """A run was given to a worker."""

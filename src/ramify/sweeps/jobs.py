@@ -1,4 +1,4 @@
-"""What a worker does with one run of a study, whatever engine it belongs to."""
+"""What workers do, whatever engine they belong to: a job is done, or says why not."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from ramify.errors import RamifyError
-from ramify.runs.checkpoint import Stopped
 from ramify.runs.execute import run_config
 from ramify.runs.run import Run
 from ramify.sweeps.study import StudyRun
@@ -35,57 +34,85 @@ class How:
 
 
 @dataclass(frozen=True)
-class Task:
-    """One run to be done in its folder."""
+class Outcome:
+    """How a job ended: with a value perhaps, or with an error after which it may be tried again or not."""
+
+    error: str | None = None
+    again: bool = False
+    value: Any = None
+
+
+class Job(Protocol):
+    """Something to be done by a worker; it travels there by pickle."""
+
+    @property
+    def name(self) -> str:
+        """Unlike that of any other job."""
+
+    @property
+    def after(self) -> frozenset[str]:
+        """Names of the jobs that go first."""
+
+    def work(self) -> Outcome:
+        """Do it, in the worker."""
+
+    def lost(self, why: str) -> Outcome:
+        """What to make of a worker that ended without a word; called where the sweep is."""
+
+
+@dataclass(frozen=True)
+class RunJob:
+    """One run of a study, to be begun or continued in its folder."""
 
     run: StudyRun
     folder: Path
     how: How = field(default_factory=How)
+    after: frozenset[str] = frozenset()
 
+    @property
+    def name(self) -> str:
+        """The run's."""
+        return self.run.name
 
-@dataclass(frozen=True)
-class Outcome:
-    """How an attempt ended: without an error, or with one after which it may be tried again or not."""
-
-    error: str | None = None
-    again: bool = False
-
-
-def attempt(task: Task) -> Outcome:
-    """Begin or continue a run; what it prints goes to its log, what goes wrong to its errors.txt as well."""
-    task.folder.mkdir(parents=True, exist_ok=True)
-    with _log(task.folder / LOG):
-        try:
-            how = task.how
-            run_config(
-                task.run.config,
-                task.folder,
-                resume=True,
-                device=how.device,
-                threads=how.threads,
-                data_dir=how.data_dir,
-                checkpoint_every=how.checkpoint_every,
-                watch=_watch(task.folder),
-                preset=task.run.preset,
-            )
-        except RamifyError as error:  # a mistake is the same the next time
-            return failed(task.folder, str(error), again=False)
-        except Stopped:
-            raise
-        except Exception as error:
-            traceback.print_exc()
-            return failed(task.folder, f"{type(error).__name__}: {error}", again=True)
-        (task.folder / PROGRESS).unlink(missing_ok=True)
+    def work(self) -> Outcome:
+        """What the run prints goes to its log.txt, what goes wrong to its errors.txt as well."""
+        how = self.how
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with logged(self.folder / LOG):
+            try:
+                run_config(
+                    self.run.config,
+                    self.folder,
+                    resume=True,
+                    device=how.device,
+                    threads=how.threads,
+                    data_dir=how.data_dir,
+                    checkpoint_every=how.checkpoint_every,
+                    watch=_watch(self.folder),
+                    preset=self.run.preset,
+                )
+            except Exception as error:
+                return self._failed(outcome_of(error))
+        (self.folder / PROGRESS).unlink(missing_ok=True)
         return Outcome()
 
+    def lost(self, why: str) -> Outcome:
+        """The run continues from its checkpoint."""
+        return self._failed(Outcome(why, again=True))
 
-def failed(folder: Path, error: str, again: bool) -> Outcome:
-    """Keep what went wrong in the run's folder."""
-    line = " ".join(error.split())
-    when = datetime.now(timezone.utc).isoformat(timespec="seconds")
-    with suppress(OSError), (folder / ERRORS).open("a", encoding="utf-8") as file:
-        file.write(f"{when}  {line}\n")
-    return Outcome(line, again)
+    def _failed(self, outcome: Outcome) -> Outcome:
+        when = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        with suppress(OSError), (self.folder / ERRORS).open("a", encoding="utf-8") as file:
+            file.write(f"{when}  {outcome.error}\n")
+        return outcome
+
+
+def outcome_of(error: Exception) -> Outcome:
+    """A mistake is the same the next time; anything else is printed with its traceback and tried again."""
+    if isinstance(error, RamifyError):
+        return Outcome(str(error), again=False)
+    traceback.print_exception(error)
+    return Outcome(" ".join(f"{type(error).__name__}: {error}".split()), again=True)
 
 
 def read_progress(folder: Path) -> dict[str, Any] | None:
@@ -132,7 +159,7 @@ def _write_progress(path: Path, run: Run) -> None:
 
 
 @contextmanager
-def _log(path: Path) -> Iterator[None]:
+def logged(path: Path) -> Iterator[None]:
     """Send all that this process prints, and ramify's own log, to the end of a file."""
     kept = os.dup(1), os.dup(2)
     handler = logging.StreamHandler(sys.stderr)
