@@ -1,0 +1,187 @@
+"""Learning rates against traces computed by hand."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import ttest_ind
+
+from ramify.methods import METHODS
+from ramify.methods.checks import Toy, learner
+from ramify.methods.epochs import warm_restarts
+from ramify.methods.settings import ImportanceSettings
+from ramify.training.schedules import Adaptive, ExponentialReset, Rate
+
+
+def test_the_exponential_rate_decays_and_starts_again_at_a_new_class():
+    rate = ExponentialReset(3e-4, 0.9)
+    seen = []
+    for step in range(6):
+        if step == 4:
+            rate.new_class()
+        seen.append(rate.value)
+        rate.updated()
+        rate.called(True)
+    assert seen == pytest.approx([3e-4 * 0.9**n for n in (0, 1, 2, 3, 0, 1)])
+
+
+def test_a_plain_rate_is_constant():
+    rate = Rate(0.1)
+    rate.updated()
+    rate.called(True)
+    rate.new_class()
+    assert rate.value == 0.1
+
+
+class Watcher:
+    """Says what it was told to say; remembers when intervals began."""
+
+    def __init__(self, say):
+        self.say, self.marks = say, 0
+
+    def mark(self):
+        self.marks += 1
+
+    def decrease(self):
+        return self.say()
+
+
+def count(rate, times):
+    """Counts; between them come updates that are none."""
+    values = []
+    for _ in range(times):
+        rate.updated()
+        rate.called(False)
+        rate.new_class()
+        rate.called(True)
+        values.append(rate.value)
+    return values
+
+
+def test_the_adaptive_rate_takes_turns_every_ten_counts():
+    rate = Adaptive(1.0, Watcher(lambda: None))
+    values = [rate.value, *count(rate, 99)]  # no decrease is known: nothing is ever compared
+    assert values == pytest.approx([1.0 if n % 20 < 10 else 0.95 for n in range(100)])
+    assert rate.watcher.marks == 9
+
+
+def test_the_adaptive_rate_records_under_the_rate_that_was_in_force():
+    steps = iter(range(100))
+    rate = Adaptive(1.0, Watcher(lambda: float(next(steps))))
+    count(rate, 19)
+    assert (rate.high_decreases, rate.low_decreases) == ([], [])  # the first interval is not recorded
+    count(rate, 1)
+    assert (rate.high_decreases, rate.low_decreases) == ([], [0.0])  # counts 11 to 20 ran at the low rate
+    count(rate, 30)
+    assert (rate.high_decreases, rate.low_decreases) == ([1.0, 3.0], [0.0, 2.0])
+
+
+def scripted(high, low):
+    """A rate whose intervals decrease the loss by `high` and `low` plus a known wobble."""
+    calls = []
+
+    def say():
+        calls.append(None)
+        return (low if len(calls) % 2 else high) + 0.01 * ((7 * len(calls)) % 5)
+
+    return Adaptive(1.0, Watcher(say))
+
+
+@pytest.mark.parametrize(
+    ("high", "low", "pair"),
+    [(0.0, 1.0, (0.95, 0.95**2)), (1.0, 0.0, (1 / 0.95, 1.0)), (0.5, 0.5, (1.0, 0.95))],
+)
+def test_the_better_rate_wins(high, low, pair):
+    rate = scripted(high, low)
+    count(rate, 209)
+    assert (rate.high, rate.low) == (1.0, 0.95)  # ten low and nine high records are too few
+    assert (len(rate.high_decreases), len(rate.low_decreases)) == (9, 10)
+    value = count(rate, 1)[0]
+    assert (rate.high, rate.low) == pytest.approx(pair)
+    assert value == (rate.high if rate.is_high else rate.low)
+    changed = high != low
+    assert (len(rate.high_decreases), len(rate.low_decreases)) == ((0, 0) if changed else (10, 10))
+
+
+def reference(decreases, intervals):
+    """CLIB's rule as a plain loop over intervals: the (high, low) pair after each."""
+    high, low, is_high, records, pairs = 1.0, 0.95, True, {True: [], False: []}, []
+    for interval in range(1, intervals + 1):
+        if interval >= 2:
+            records[is_high] = [*records[is_high], decreases[interval]][-10:]
+        is_high = not is_high
+        if len(records[True]) == len(records[False]) == 10:
+            p = ttest_ind(records[False], records[True], equal_var=False, alternative="greater").pvalue
+            if p < 0.05:
+                high, low = low, low * 0.95
+                records = {True: [], False: []}
+            elif p > 0.95:
+                high, low = high / 0.95, high
+                records = {True: [], False: []}
+        pairs.append((high, low, high if is_high else low))
+    return pairs
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_adaptive_rate_follows_its_rule_over_a_long_trace(seed):
+    rng = np.random.default_rng(seed)
+    decreases = rng.normal(0, 1, 401) + 0.4 * np.sin(np.arange(401) / 20) * (-1.0) ** np.arange(401)
+    told = iter(decreases[2:])
+    rate = Adaptive(1.0, Watcher(lambda: float(next(told))))
+    got = []
+    for _ in range(400):
+        value = count(rate, 10)[-1]
+        got.append((rate.high, rate.low, value))
+    np.testing.assert_allclose(got, reference(decreases, 400))
+    assert len({pair[0] for pair in got}) > 2  # it did move
+
+
+def test_losses_that_never_change_leave_the_rate_alone():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        rate = Adaptive(1.0, Watcher(lambda: 0.0))
+        count(rate, 400)
+    assert (rate.high, rate.low) == (1.0, 0.95)
+
+
+def test_the_adaptive_rate_continues_from_its_state():
+    rate = scripted(0.0, 1.0)
+    count(rate, 137)
+    other = Adaptive(5.0, copy.deepcopy(rate.watcher))
+    other.restore(rate.state())
+    other.watcher = rate.watcher
+    assert other.state() == rate.state()
+    assert other.state() is not rate.state()
+    other.low_decreases.append(3.0)
+    assert len(rate.low_decreases) == len(other.low_decreases) - 1
+
+
+@pytest.mark.parametrize(
+    ("name", "per_sample", "period", "calls_a_count"),
+    [("fms", 1.0, 4, 1), ("fms", 1.0, 1, 1), ("fms", 1.0, 3, 3), ("clib", 3.0, 5, 5), ("clib", 0.5, 2, 2)],
+)
+def test_a_count_is_a_training_call_whose_end_is_a_refresh(name, per_sample, period, calls_a_count):
+    """FMS makes 4 updates a call here (a stream batch of 4), CLIB 3, or one in two samples."""
+    toy = Toy.stream(24, levels=(1,))
+    engine = learner(
+        METHODS[name], toy, updates_per_sample=per_sample, importance=ImportanceSettings(period=period)
+    )
+    engine.observe(*toy.part(0, 24))
+    calls = {"fms": 24 // 4, "clib": 24 if per_sample >= 1 else 12}[name]
+    assert engine.recipe.rate.counts == calls // calls_a_count
+
+
+def test_epochs_on_memory_warm_up_then_restart_as_torchs_scheduler_does():
+    parameter = torch.nn.Parameter(torch.zeros(1))
+    optimizer = torch.optim.SGD([parameter], lr=1.0)
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(optimizer, T_0=1, T_mult=2, eta_min=0.01)
+    expected = [0.1]
+    for _ in range(99):
+        expected.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        scheduler.step()
+    assert [warm_restarts(epoch) for epoch in range(100)] == pytest.approx(expected)
