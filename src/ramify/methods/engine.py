@@ -245,22 +245,19 @@ class Engine(Stateful):
     def interference(self, arrivals: Batch, candidates: Batch) -> npt.NDArray[np.float64]:
         """MIR: how much the loss of each candidate rises by a virtual SGD step on the arrivals."""
         self.model.set_training(True)
-        names = [n for n, _ in self.model.named_parameters()]
-        parameters = list(self.model.parameters())
+        free = {n: p for n, p in self.model.named_parameters() if p.requires_grad}
         kept = {n: b.clone() for n, b in self.model.named_buffers()}
         doubled = arrivals if len(arrivals) > 1 else arrivals.join(arrivals)
         _, logits = self.model(self.normalize(doubled.images))
         loss = cross_entropy(
             logits, Targets.of(doubled.classes, doubled.paths), self.mask(), self.classes.level_of
         ).mean()
-        gradients = torch.autograd.grad(loss, parameters)
+        gradients = torch.autograd.grad(loss, list(free.values()), materialize_grads=True)
         with torch.no_grad():
             for name, buffer in self.model.named_buffers():
                 buffer.copy_(kept[name])
-            moved = {
-                n: p - self.recipe.rate.value * g
-                for n, p, g in zip(names, parameters, gradients, strict=True)
-            }
+            rate = self.recipe.rate.value
+            moved = {n: p - rate * g for (n, p), g in zip(free.items(), gradients, strict=True)}
         before = self._losses(self.look(candidates.images), candidates)
         after = self._losses(self.look(candidates.images, moved), candidates)
         self.cost.images_forward += len(doubled) + 2 * len(candidates)
