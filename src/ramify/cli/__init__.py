@@ -15,6 +15,7 @@ COMMANDS = {
     "stream": ("ramify.cli.stream", "show which classes arrive when"),
     "methods": ("ramify.cli.methods", "list the methods and the parts they are made of"),
     "run": ("ramify.cli.run", "run one method on one stream"),
+    "report": ("ramify.cli.report", "make one HTML file of runs: tables, curves, mistakes"),
     "resume": ("ramify.cli.resume", "continue a run that was stopped"),
     "sweep": ("ramify.cli.sweep", "do all runs of a study"),
     "bench": ("ramify.cli.bench", "measure what the methods cost on this machine"),

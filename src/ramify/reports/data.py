@@ -95,7 +95,11 @@ def find_runs(paths: Iterable[str | Path], within: Path | None = None) -> list[P
     for path in map(Path, paths):
         if not path.is_dir():
             raise RamifyError(f"{path} is not a folder: give the folder of a run, or one with runs below it")
-        here = [path] if (path / "config.json").is_file() else sorted(p.parent for p in path.rglob("config.json"))
+        here = (
+            [path]
+            if (path / "config.json").is_file()
+            else sorted(p.parent for p in path.rglob("config.json"))
+        )
         found += [p for p in here if p not in found]
     if within is not None:
         root = within.resolve()

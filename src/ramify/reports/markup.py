@@ -18,7 +18,7 @@ FORBIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
 SVG_EMPTY = frozenset(("rect", "path", "line", "circle", "image", "polygon", "polyline"))
 
 
-def el(name: str, *children: Child | None, **attributes: object) -> Markup:
+def el(name: str, /, *children: Child | None, **attributes: object) -> Markup:
     """An element. `class_` stands for class, `data_x` for data-x; None and False leave an attribute out."""
     text = "".join(f" {_name(key)}{_value(value)}" for key, value in attributes.items() if _given(value))
     if name in SVG_EMPTY and not any(children):

@@ -63,7 +63,11 @@ def print_table(table: Table, console: object) -> None:
     console.print(table.title, style="bold", markup=False, highlight=False)
     for part in _fitting(table, console.width, styled):
         console.print(_rich(part, styled))
-    for note in (table.caption, "" if styled else LEGEND if table.has_paper else LEGEND.split(";")[0], *table.notes):
+    for note in (
+        table.caption,
+        "" if styled else LEGEND if table.has_paper else LEGEND.split(";")[0],
+        *table.notes,
+    ):
         if note:
             console.print(note, markup=False, highlight=False)
 
@@ -109,7 +113,10 @@ def _rich(table: Table, styled: bool) -> RichTable:
         rich.add_column(Text("\n".join(filter(None, (outer or " " * bool(previous), column.heading[-1])))))
     for row in table.rows:
         label = row.label + ("\n  paper\n  difference" if table.has_paper else "")
-        cells: list[RenderableType] = [Text(label), *(_cell(entry, table.has_paper, styled) for entry in row.entries)]
+        cells: list[RenderableType] = [
+            Text(label),
+            *(_cell(entry, table.has_paper, styled) for entry in row.entries),
+        ]
         rich.add_row(*cells)
     return rich
 
@@ -129,14 +136,21 @@ def _cell(entry: Entry, paper: bool, styled: bool) -> Text:
 def to_markdown(table: Table) -> str:
     """A pipe table; best bold, second underlined."""
     heads = ["", *(" ".join(column.heading) for column in table.columns)]
-    lines = [f"**{_md(table.title)}**", "", _pipe([_md(h) for h in heads]), _pipe(["---"] + ["---:"] * len(table.columns))]
+    lines = [
+        f"**{_md(table.title)}**",
+        "",
+        _pipe([_md(h) for h in heads]),
+        _pipe(["---"] + ["---:"] * len(table.columns)),
+    ]
     for row in table.rows:
         lines.append(_pipe([_md(row.label), *(_emphasis(e, "**{}**", "<u>{}</u>") for e in row.entries)]))
         if table.has_paper:
             lines.append(_pipe(["*paper*", *(figure(e.paper) if e.paper else "" for e in row.entries)]))
             lines.append(_pipe(["*difference*", *(sigmas(e) for e in row.entries)]))
     notes = [f"- {_md(note)}" for note in table.notes]
-    return "\n".join([*lines, "", *([_md(table.caption), ""] if table.caption else []), *notes]).rstrip() + "\n"
+    return (
+        "\n".join([*lines, "", *([_md(table.caption), ""] if table.caption else []), *notes]).rstrip() + "\n"
+    )
 
 
 def _pipe(cells: list[str]) -> str:
@@ -224,7 +238,9 @@ def to_csv(table: Table) -> str:
     """One line a cell, with full precision and the value of each seed."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("table", "row", "column", "mean", "std", "seeds", "place", "paper", "paper_std", "sigmas"))
+    writer.writerow(
+        ("table", "row", "column", "mean", "std", "seeds", "place", "paper", "paper_std", "sigmas")
+    )
     for row in table.rows:
         for column, entry in zip(table.columns, row.entries, strict=True):
             ours, paper = entry.ours, entry.paper

@@ -8,18 +8,30 @@ from typing import Any
 
 from ramify.reports.data import RunData
 from ramify.reports.paper import display_name
-from ramify.reports.palette import Style, styles
+from ramify.reports.palette import KNOWN, Style, styles
 from ramify.runs.config import Config, to_dict
 from ramify.taxonomy import Taxonomy
 
-SCENARIO = ("dataset", "setup", "labels", "taxonomy", "stream", "tasks", "levels", "n", "m", "per_class", "limit")
+SCENARIO = (
+    "dataset",
+    "setup",
+    "labels",
+    "taxonomy",
+    "stream",
+    "tasks",
+    "levels",
+    "n",
+    "m",
+    "per_class",
+    "limit",
+)
 
 
 @dataclass(frozen=True, eq=False)
 class Series:
     """Runs of one method with one set of settings, over seeds."""
 
-    key: str  # unique within a report, safe in markup
+    key: str  # the same for one label in all scenarios of a report, safe in markup
     label: str
     runs: tuple[RunData, ...]  # in order of seed
     style: Style
@@ -67,10 +79,10 @@ def scenarios(runs: Iterable[RunData]) -> list[Scenario]:
     for run in kept:
         by_stream.setdefault(repr(_stream_settings(run)), []).append(run)
     shared = styles([run.config.method for run in kept])
-    groups = list(by_stream.values())
+    groups, keys = list(by_stream.values()), dict[str, str]()
     return [
-        Scenario(title, _series(group, i, shared))
-        for i, (title, group) in enumerate(zip(_titles(groups), groups, strict=True))
+        Scenario(title, _series(group, shared, keys))
+        for title, group in zip(_titles(groups), groups, strict=True)
     ]
 
 
@@ -110,14 +122,16 @@ def _titles(groups: list[list[RunData]]) -> list[str]:
     apart = differing(replace(c, method="", seed=0) for c in configs)
     extra = {name: values for name, values in apart.items() if name in SCENARIO[3:]}
     return [
-        ", ".join([title, *(f"{name} {values[i]}" for name, values in extra.items() if values[i] is not None)])
+        ", ".join(
+            [title, *(f"{name} {values[i]}" for name, values in extra.items() if values[i] is not None)]
+        )
         if plain.count(title) > 1
         else title
         for i, title in enumerate(plain)
     ]
 
 
-def _series(runs: list[RunData], number: int, shared: dict[str, Style]) -> tuple[Series, ...]:
+def _series(runs: list[RunData], shared: dict[str, Style], keys: dict[str, str]) -> tuple[Series, ...]:
     by_config: dict[str, list[RunData]] = {}
     for run in runs:
         by_config.setdefault(replace(run.config, seed=0).digest(), []).append(run)
@@ -130,13 +144,19 @@ def _series(runs: list[RunData], number: int, shared: dict[str, Style]) -> tuple
         for i, variant in enumerate(variants):
             settings = ", ".join(f"{name} {values[i]}" for name, values in apart.items())
             label = display_name(method) + (f" ({settings})" if settings else "")
-            style = shared[method].variant(i)
-            found.append(Series(f"s{number}-{len(found)}", label, tuple(variant), style))
+            key = keys.setdefault(label, f"m{len(keys)}")
+            found.append(Series(key, label, tuple(variant), shared[method].variant(i)))
     return tuple(found)
 
 
 def _order(config: Config) -> tuple[Any, ...]:
-    from ramify.reports.palette import KNOWN
-
     place = list(KNOWN).index(config.method) if config.method in KNOWN else len(KNOWN)
-    return (config.dataset, config.setup, config.labels, place, config.method, str(config.fms.T).zfill(12), config.seed)
+    return (
+        config.dataset,
+        config.setup,
+        config.labels,
+        place,
+        config.method,
+        str(config.fms.T).zfill(12),
+        config.seed,
+    )

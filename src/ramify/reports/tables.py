@@ -68,7 +68,9 @@ def build_table(
 ) -> Table:
     """A table of rows (label → one figure a column). The places follow the unrounded means."""
     theirs = paper or {}
-    places = [_places([figures[i] for figures in ours.values()], lower_is_better) for i in range(len(columns))]
+    places = [
+        _places([figures[i] for figures in ours.values()], lower_is_better) for i in range(len(columns))
+    ]
     rows = tuple(
         Row(
             label,

@@ -14,7 +14,7 @@
 
   function applySwitches() {
     for (const box of all("input[data-toggle]")) box.checked = !hidden.has(box.dataset.toggle);
-    for (const part of all("[data-series]")) part.classList.toggle("off", hidden.has(part.dataset.name ?? part.dataset.series));
+    for (const part of all("[data-series]")) part.classList.toggle("off", hidden.has(part.dataset.series));
   }
 
   function applyDetails() {

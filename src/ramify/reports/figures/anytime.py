@@ -42,7 +42,9 @@ def anytime_figure(title: str, parts: Sequence[Scenario], caption: str = "") -> 
     panels = [p for s in parts for p in anytime_panels(s, f"{s.title}: " if several else "")]
     legend = {series.label: series.style for scenario in parts for series in scenario.series}
     columns = parts[0].tree.depth if several else 3
-    return Drawing(title, tuple(panels), caption, tuple((style, name) for name, style in legend.items()), columns)
+    return Drawing(
+        title, tuple(panels), caption, tuple((style, name) for name, style in legend.items()), columns
+    )
 
 
 def _panel(scenario: Scenario, level: int, prefix: str) -> Panel:
@@ -52,7 +54,9 @@ def _panel(scenario: Scenario, level: int, prefix: str) -> Panel:
     axes = Axes((0, scenario.task_ends[-1]), (0, float(top)), 34, 40, WIDTH - 10, HEIGHT - 36)
     name = f"{prefix}level {level} ({scenario.tree.sizes[level - 1]} classes)"
     ends = [axes.x(end) for end in scenario.task_ends[:-1]]
-    tasks = [el("path", d=f"M{number(x)} {number(axes.top)}V{number(axes.bottom)}", class_="task") for x in ends]
+    tasks = [
+        el("path", d=f"M{number(x)} {number(axes.top)}V{number(axes.bottom)}", class_="task") for x in ends
+    ]
     body = join(
         [
             label(0, 13, name, class_="b"),
@@ -75,9 +79,13 @@ def _line(axes: Axes, series: Series, points: Points) -> Markup:
         lower = [(float(x), max(mean - std, 0.0)) for x, mean, std in reversed(spread)]
         parts.append(el("path", d=axes.path(upper + lower) + "z", class_=f"band f{style.color}"))
     drawn = axes.path([(x, mean) for x, mean, _ in points])
-    parts.append(el("path", d=drawn, class_=f"line s{style.color}", stroke_dasharray=DASHES[style.dash] or None))
+    parts.append(
+        el("path", d=drawn, class_=f"line s{style.color}", stroke_dasharray=DASHES[style.dash] or None)
+    )
     step = max(1, round(len(points) / 6))
     shown = points[step - 1 :: step] if len(points) >= step else points
     parts += [marker(style, axes.x(x), axes.y(mean)) for x, mean, _ in shown]
     data = json.dumps([[x, round(mean, 2), std if std is None else round(std, 2)] for x, mean, std in points])
-    return el("g", join(parts), data_series=series.key, data_label=series.label, data_points=data.replace(" ", ""))
+    return el(
+        "g", join(parts), data_series=series.key, data_label=series.label, data_points=data.replace(" ", "")
+    )

@@ -56,11 +56,15 @@ class Axes:
         parts = []
         for value in ticks(*self.y_range):
             y = self.y(value)
-            parts.append(el("path", d=f"M{number(self.left)} {number(y)}H{number(self.right)}", class_="grid"))
+            parts.append(
+                el("path", d=f"M{number(self.left)} {number(y)}H{number(self.right)}", class_="grid")
+            )
             parts.append(label(self.left - 6, y + 4, count(value), "end", class_="t faint"))
         for value in ticks(*self.x_range, most=5):
             parts.append(label(self.x(value), self.bottom + 15, count(value), "middle", class_="t faint"))
-        parts.append(label((self.left + self.right) / 2, self.bottom + 30, x_title, "middle", class_="t faint"))
+        parts.append(
+            label((self.left + self.right) / 2, self.bottom + 30, x_title, "middle", class_="t faint")
+        )
         parts.append(label(2, self.top - 12, y_title, class_="t faint"))
         return join(parts)
 

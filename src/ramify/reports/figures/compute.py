@@ -51,8 +51,13 @@ def _panel(level: int, points: list[tuple[Series, Figure, Figure]]) -> Panel:
         x, y = axes.x(price.mean), axes.y(accuracy.mean)
         mark = [marker(series.style, x, y, 4.0)]
         if accuracy.std:
-            low, high = axes.y(max(accuracy.mean - accuracy.std, 0)), axes.y(min(accuracy.mean + accuracy.std, top))
-            mark.insert(0, el("path", d=f"M{x:.1f} {low:.1f}V{high:.1f}", class_=f"line s{series.style.color}"))
+            low, high = (
+                axes.y(max(accuracy.mean - accuracy.std, 0)),
+                axes.y(min(accuracy.mean + accuracy.std, top)),
+            )
+            mark.insert(
+                0, el("path", d=f"M{x:.1f} {low:.1f}V{high:.1f}", class_=f"line s{series.style.color}")
+            )
         name, place = _label(series.label, x, y, taken)
         tip = f"{series.label}: {figure(accuracy)}% for {count(price.mean)} images"
         parts.append(el("g", join([*mark, name]), data_series=series.key, data_tip=tip))
@@ -60,7 +65,9 @@ def _panel(level: int, points: list[tuple[Series, Figure, Figure]]) -> Panel:
     return Panel(f"Accuracy against compute, level {level}", WIDTH, HEIGHT, join(parts), {"kind": "tips"})
 
 
-def _label(name: str, x: float, y: float, taken: list[tuple[float, float, float]]) -> tuple[Markup, tuple[float, float, float]]:
+def _label(
+    name: str, x: float, y: float, taken: list[tuple[float, float, float]]
+) -> tuple[Markup, tuple[float, float, float]]:
     """The name beside its marker, on the side with room, moved down until it is free."""
     width = text_width(name, 11)
     right = x + 8 + width < WIDTH

@@ -65,7 +65,13 @@ def _panel(series: Series, level: int, shares: npt.NDArray[np.float64]) -> Panel
             parts.append(label(left - 5, y, text, "end", class_="t" if size == 11 else "t9"))
     else:
         parts.append(
-            el("text", "truth", class_="t faint", text_anchor="middle", transform=f"translate(10 {top + side / 2:g}) rotate(-90)")
+            el(
+                "text",
+                "truth",
+                class_="t faint",
+                text_anchor="middle",
+                transform=f"translate(10 {top + side / 2:g}) rotate(-90)",
+            )
         )
     parts.append(label(left + side / 2, top + side + 15, "answer", "middle", class_="t faint"))
     hover = {
@@ -85,7 +91,14 @@ def _families(ancestor: npt.NDArray[np.int64], left: float, top: float, cell: fl
     """Squares around the classes below each class of level 1."""
     edges = [0, *(np.flatnonzero(np.diff(ancestor)) + 1).tolist(), len(ancestor)]
     squares = [
-        el("rect", x=left + a * cell, y=top + a * cell, width=(b - a) * cell, height=(b - a) * cell, class_="frame")
+        el(
+            "rect",
+            x=left + a * cell,
+            y=top + a * cell,
+            width=(b - a) * cell,
+            height=(b - a) * cell,
+            class_="frame",
+        )
         for a, b in zip(edges[:-1], edges[1:], strict=True)
     ]
     return join(squares)

@@ -81,7 +81,13 @@ def _name(name: str, room: float, y: float, row: float, anchor: str | None, edge
 
 
 def _tie(
-    series: Series, level: int, tied: Ties, child: int, parent_y: dict[int, float], y: float, ends: tuple[float, float]
+    series: Series,
+    level: int,
+    tied: Ties,
+    child: int,
+    parent_y: dict[int, float],
+    y: float,
+    ends: tuple[float, float],
 ) -> Markup:
     tree = series.runs[0].tree
     name, parent = tree.names(level)[child], int(tied.parent[child])

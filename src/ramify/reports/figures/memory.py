@@ -44,17 +44,30 @@ def memory_panels(series: Series) -> list[Panel]:
 def _by_level(series: Series, moments: list[int], counts: list[Floats]) -> Panel:
     sums = np.stack([level.sum(0) for level in counts])
     stacked = np.vstack([np.zeros(len(moments)), np.cumsum(sums, 0)])
-    axes = Axes((0, series.runs[0].samples), (0, 1.02 * float(stacked[-1].max())), 40, 40, WIDTH - 62, HEIGHT - 36)
+    axes = Axes(
+        (0, series.runs[0].samples), (0, 1.02 * float(stacked[-1].max())), 40, 40, WIDTH - 62, HEIGHT - 36
+    )
     parts = [label(0, 13, "Stored images by level", class_="b"), axes.frame("samples seen", "images")]
     for level, (low, high) in enumerate(zip(stacked[:-1], stacked[1:], strict=True), 1):
         if not sums[level - 1].any():
             continue
         upper = [(float(x), float(y)) for x, y in zip(moments, high, strict=True)]
         lower = [(float(x), float(y)) for x, y in zip(moments, low, strict=True)][::-1]
-        points = json.dumps([[x, round(float(y), 1), None] for x, y in zip(moments, sums[level - 1], strict=True)])
-        area = el("path", d=axes.path(upper + lower) + "z", class_=f"f{STACK[(level - 1) % len(STACK)]}", opacity=".8")
-        parts.append(el("g", area, data_label=f"level {level}", data_points=points.replace(" ", ""), data_plain=True))
-    middles = _apart([axes.y(float(a + b) / 2) for a, b in zip(stacked[:-1, -1], stacked[1:, -1], strict=True)])
+        points = json.dumps(
+            [[x, round(float(y), 1), None] for x, y in zip(moments, sums[level - 1], strict=True)]
+        )
+        area = el(
+            "path",
+            d=axes.path(upper + lower) + "z",
+            class_=f"f{STACK[(level - 1) % len(STACK)]}",
+            opacity=".8",
+        )
+        parts.append(
+            el("g", area, data_label=f"level {level}", data_points=points.replace(" ", ""), data_plain=True)
+        )
+    middles = _apart(
+        [axes.y(float(a + b) / 2) for a, b in zip(stacked[:-1, -1], stacked[1:, -1], strict=True)]
+    )
     for level, y in enumerate(middles, 1):
         if sums[level - 1].any():
             parts.append(label(WIDTH - 58, y + 4, f"level {level}", class_="t"))

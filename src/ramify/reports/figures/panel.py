@@ -137,7 +137,12 @@ def legend_rows(entries: Sequence[tuple[Style, str]], width: float) -> tuple[Mar
 
 def sample(style: Style, x: float, y: float) -> Markup:
     """A short piece of a line with its marker."""
-    line = el("path", d=f"M{x:g} {y:g}h26", class_=f"line s{style.color}", stroke_dasharray=DASHES[style.dash] or None)
+    line = el(
+        "path",
+        d=f"M{x:g} {y:g}h26",
+        class_=f"line s{style.color}",
+        stroke_dasharray=DASHES[style.dash] or None,
+    )
     return join([line, marker(style, x + 13, y)])
 
 

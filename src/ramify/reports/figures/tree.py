@@ -37,7 +37,9 @@ def _mean(values: Floats) -> Floats:
 def tree_panel(series: Series) -> Panel | None:
     """Columns from coarse to fine; a node is as high as its leaves and filled as far as it is right."""
     tree = series.runs[0].tree
-    found = {h: figures for h in range(1, tree.depth + 1) if (figures := node_accuracy(series, h)) is not None}
+    found = {
+        h: figures for h in range(1, tree.depth + 1) if (figures := node_accuracy(series, h)) is not None
+    }
     shown = [h for h in found if tree.sizes[h - 1] <= MOST_NODES]
     if not shown:
         return None
@@ -93,6 +95,8 @@ def _key(y: float, hidden: str) -> Markup:
             el("rect", x=0.0, y=y - 9, width=14.0, height=10.0, class_="kept"),
             label(19, y, "right now (%)", class_="t faint"),
             el("rect", x=104.0, y=y - 9, width=14.0, height=10.0, class_="lost"),
-            label(123, y, f"was right at the end of an earlier task, now forgotten{hidden}", class_="t faint"),
+            label(
+                123, y, f"was right at the end of an earlier task, now forgotten{hidden}", class_="t faint"
+            ),
         ]
     )

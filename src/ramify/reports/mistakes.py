@@ -1,0 +1,90 @@
+"""The worst mistakes: test images whose answer lies farthest away in the tree."""
+
+from __future__ import annotations
+
+import base64
+import io
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ramify.datasets import Dataset
+from ramify.errors import RamifyError
+from ramify.reports.data import RunData
+from ramify.reports.series import Series
+
+THUMBNAIL = 96
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """An image with its path, the path of the answer at the deepest level, and what else was answered."""
+
+    image: int
+    truth: tuple[str, ...]
+    answer: tuple[str, ...]
+    height: int  # of the lowest common ancestor
+    levels: tuple[str, ...]  # the answer of each level's head
+
+
+def worst_mistakes(series: Series, count: int = 8) -> list[Mistake]:
+    """The farthest mistakes of the first finished seed, no two of one class, those on which seeds agree first."""
+    run = next((run for run in series.results() if run.answers is not None), None)
+    if run is None or run.answers is None:
+        return []
+    tree, predictions, truth = run.tree, run.answers.predictions, run.answers.truth[:, -1]
+    if (predictions[:, -1] < 0).any():
+        return []
+    heights = tree.lca_height(predictions[:, -1], truth)
+    order = np.lexsort([-_mean_height(series, truth), -heights])
+    found: list[Mistake] = []
+    classes: set[int] = set()
+    for image in order.tolist():
+        if len(found) == count or heights[image] == 0:
+            break
+        if int(truth[image]) in classes:
+            continue
+        classes.add(int(truth[image]))
+        levels = tuple(tree.names(h)[int(c)] for h, c in enumerate(predictions[image], 1))
+        path = tree.path(int(predictions[image, -1]))
+        found.append(Mistake(image, tree.path(int(truth[image])), path, int(heights[image]), levels))
+    return found
+
+
+def _mean_height(series: Series, truth: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """Mean height of the mistake on each image over the seeds that were asked about the same images."""
+    tree = series.runs[0].tree
+    found = [
+        tree.lca_height(run.answers.predictions[:, -1], truth)
+        for run in series.results()
+        if run.answers is not None and np.array_equal(run.answers.truth[:, -1], truth)
+    ]
+    return np.asarray(np.mean(found, 0))
+
+
+def test_images(run: RunData, data_dir: str | None = None) -> Dataset | None:
+    """The run's dataset, or None where it is not at hand or is not the one that was learned."""
+    from ramify.runs.run import prepare_dataset
+
+    try:
+        dataset = prepare_dataset(run.config, data_dir)
+    except RamifyError:
+        return None
+    return dataset if dataset.fingerprint == run.facts.get("dataset", {}).get("fingerprint") else None
+
+
+def thumbnail(pixels: npt.NDArray[np.uint8]) -> str:
+    """A test image [3, size, size] as data URI: PNG where it is small, WebP where it had to be reduced."""
+    from PIL import Image
+
+    image = Image.fromarray(np.ascontiguousarray(pixels.transpose(1, 2, 0)))
+    data = io.BytesIO()
+    if image.width > THUMBNAIL:
+        image.thumbnail((THUMBNAIL, THUMBNAIL))
+        image.save(data, "WEBP", quality=70)
+        kind = "webp"
+    else:
+        image.save(data, "PNG", optimize=True)
+        kind = "png"
+    return f"data:image/{kind};base64," + base64.b64encode(data.getvalue()).decode()

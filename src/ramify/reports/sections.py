@@ -1,0 +1,288 @@
+"""The parts of a report, as markup."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ramify.datasets import Dataset
+from ramify.reports.data import RunData
+from ramify.reports.figures.anytime import anytime_panels
+from ramify.reports.figures.compute import CAPTION, compute_panels
+from ramify.reports.figures.confusion import confusion_panels
+from ramify.reports.figures.hierarchy import hierarchy_panels
+from ramify.reports.figures.memory import memory_panels
+from ramify.reports.figures.panel import Panel, sample
+from ramify.reports.figures.tree import tree_panel
+from ramify.reports.markup import Markup, el, join
+from ramify.reports.mistakes import Mistake, thumbnail, worst_mistakes
+from ramify.reports.palette import Style
+from ramify.reports.render import figure, sigmas
+from ramify.reports.series import Scenario, Series, differing
+from ramify.reports.tables import METRICS, SCALARS, Entry, Table, scalar_figures, scenario_table
+from ramify.reports.words import Progress, duration, scale
+
+Datasets = Callable[[RunData], Dataset | None]
+
+
+def switches(series: Sequence[tuple[str, str, Style]]) -> Markup:
+    """A checkbox for each method."""
+    boxes = [
+        el(
+            "label",
+            el(
+                "input",
+                type="checkbox",
+                checked=True,
+                data_toggle=key,
+                id=f"toggle-{key}",
+                autocomplete="off",
+            ),
+            el("svg", sample(style, 1, 6), viewBox="0 0 28 12", aria_hidden="true"),
+            el("span", name),
+        )
+        for key, name, style in series
+    ]
+    return el("fieldset", el("legend", "Methods shown"), *boxes, class_="toggles")
+
+
+def scenario(part: Scenario, number: int, datasets: Datasets | None, live: bool) -> Markup:
+    """One kind of stream: tables, curves, details, settings, runs."""
+    blocks = [el("h2", part.title), el("p", scale(part.runs), class_="faint")]
+    if live:
+        blocks.append(runs_section(part, live, number))
+    blocks += [tables_section(part), curves_section(part), details_section(part, number, datasets)]
+    blocks += [settings_section(part)]
+    if not live:
+        blocks.append(runs_section(part, live, number))
+    return el("section", *blocks)
+
+
+def tables_section(part: Scenario) -> Markup | None:
+    """Final accuracy in the open; the other figures a click away."""
+    if not any(series.results() for series in part.series):
+        return None
+    keys = [series.key for series in part.series]
+    first, *others = [scenario_table(part, metric) for metric in METRICS]
+    more = [join([el("p", table.caption, class_="faint"), table_html(table, keys)]) for table in others]
+    return join(
+        [
+            el("h3", "Final accuracy"),
+            table_html(first, keys),
+            el("p", first.caption, class_="faint"),
+            el("ul", *(el("li", note) for note in first.notes), class_="notes") if first.notes else None,
+            el(
+                "details",
+                el("summary", "Any-time accuracy, forgetting, consistency, cost"),
+                *more,
+                _scalars(part),
+            ),
+        ]
+    )
+
+
+def table_html(table: Table, keys: Sequence[str]) -> Markup:
+    """A table whose rows follow the switches."""
+    head = el("tr", el("th", "method"), *(el("th", " ".join(c.heading), scope="col") for c in table.columns))
+    rows = [
+        el("tr", el("th", row.label, scope="row"), *map(_entry, row.entries), data_series=key)
+        for key, row in zip(keys, table.rows, strict=True)
+    ]
+    return el("div", el("table", el("thead", head), el("tbody", *rows)), class_="scroll")
+
+
+def _entry(entry: Entry) -> Markup:
+    text = figure(entry.ours)
+    shown = {1: el("b", text), 2: el("u", text)}.get(entry.place, text)
+    paper = el("small", f"paper {figure(entry.paper)}") if entry.paper else None
+    apart = el("small", sigmas(entry)) if entry.sigmas is not None else None
+    return el("td", shown, paper, apart, class_="n")
+
+
+def _scalars(part: Scenario) -> Markup:
+    head = el("tr", el("th", "method"), *(el("th", name) for name, _ in SCALARS.values()))
+    rows = [
+        el(
+            "tr",
+            el("th", series.label, scope="row"),
+            *(el("td", figure(scalar_figures(series, name)), class_="n") for name in SCALARS),
+            data_series=series.key,
+        )
+        for series in part.series
+    ]
+    return el("div", el("table", el("thead", head), el("tbody", *rows)), class_="scroll")
+
+
+def panels(found: Sequence[Panel | None], title: str, text: str = "", wide: bool = False) -> Markup | None:
+    """Panels under a heading; nothing where there are none."""
+    drawn = [panel.svg() for panel in found if panel is not None]
+    if not drawn:
+        return None
+    grid = el("div", *drawn, class_="scroll wide" if wide else "panels")
+    return join([el("h3", title), el("p", text, class_="faint") if text else None, grid])
+
+
+def curves_section(part: Scenario) -> Markup:
+    """Any-time accuracy and cost."""
+    curves = anytime_panels(part)
+    if not curves:
+        return el("p", "No evaluation yet.", class_="faint")
+    text = (
+        "Mean over seeds, ± one standard deviation as a band; dotted lines: ends of tasks. "
+        "Point at a curve, or focus it and use the arrow keys, for its values."
+    )
+    return join(
+        [
+            panels(curves, "Any-time accuracy", text),
+            panels(compute_panels(part), "Accuracy against compute", CAPTION),
+        ]
+    )
+
+
+def details_section(part: Scenario, number: int, datasets: Datasets | None) -> Markup | None:
+    """What each method keeps, knows, mixes up and has worked out, one at a time."""
+    found = {series: content for series in part.series if (content := _detail(series, datasets))}
+    if not found:
+        return None
+    group = f"g{number}"
+    options = [el("option", series.label, value=series.key) for series in found]
+    chooser = el("select", *options, data_choose=group, id=f"choose-{group}", autocomplete="off")
+    label = el("label", "Method: ", chooser)
+    bodies = [
+        el(
+            "div",
+            el("h3", series.label) if len(found) > 1 else None,
+            content,
+            data_detail=series.key,
+            data_group=group,
+        )
+        for series, content in found.items()
+    ]
+    return join([el("h3", "One method in detail"), el("p", label) if len(found) > 1 else None, *bodies])
+
+
+def _detail(series: Series, datasets: Datasets | None) -> Markup:
+    seeds = len(series.runs)
+    over = f", over {seeds} seeds" if seeds > 1 else ""
+    return join(
+        [
+            panels([tree_panel(series)], f"The tree: what is known{over}", wide=True),
+            panels(
+                hierarchy_panels(series),
+                "The hierarchy in the answers",
+                "The parent that is most often answered together with each child, from answers alone. "
+                "Dashed: not its parent. A ring: a child that is never answered.",
+            ),
+            panels(
+                confusion_panels(series),
+                f"Confusion{over}",
+                "Rows: truth, columns: answers, in tree order; squares: classes below one class of level 1.",
+            ),
+            panels(memory_panels(series), f"Memory{over}"),
+            mistakes_section(series, datasets),
+        ]
+    )
+
+
+def mistakes_section(series: Series, datasets: Datasets | None) -> Markup | None:
+    """Images of the worst mistakes with their paths in the tree."""
+    found = worst_mistakes(series)
+    if not found:
+        return None
+    dataset = datasets(series.results()[0]) if datasets else None
+    items = [el("li", _picture(mistake, dataset), _paths(mistake)) for mistake in found]
+    text = "Answers that lie farthest from the truth in the tree, one a class, of the first seed."
+    if dataset is None:
+        text += " The images are not at hand, so only their numbers are shown."
+    return join(
+        [el("h3", "Worst mistakes"), el("p", text, class_="faint"), el("ul", *items, class_="mistakes")]
+    )
+
+
+def _picture(mistake: Mistake, dataset: Dataset | None) -> Markup:
+    if dataset is None or mistake.image >= len(dataset.test):
+        return el("span", f"#{mistake.image}", class_="faint")
+    return el(
+        "img",
+        src=thumbnail(dataset.test.images[mistake.image]),
+        alt=f"test image {mistake.image}",
+        width=72,
+        height=72,
+    )
+
+
+def _paths(mistake: Mistake) -> Markup:
+    heads = ", ".join(f"{h}: {name}" for h, name in enumerate(mistake.levels, 1))
+    return el(
+        "div",
+        el("div", " › ".join(mistake.truth)),
+        el("div", "taken for " + " › ".join(mistake.answer), class_="wrong"),
+        el("div", f"answers by level: {heads}", class_="faint"),
+    )
+
+
+def settings_section(part: Scenario) -> Markup | None:
+    """The settings in which runs differ, beside the seed."""
+    apart = differing(series.runs[0].config for series in part.series)
+    apart = {name: values for name, values in apart.items() if name not in ("method", "seed")}
+    if not apart:
+        return None
+    head = el("tr", el("th", "setting"), *(el("th", s.label, data_series=s.key) for s in part.series))
+    rows = [
+        el(
+            "tr",
+            el("th", name, scope="row"),
+            *(_setting(v, s) for v, s in zip(values, part.series, strict=True)),
+        )
+        for name, values in apart.items()
+    ]
+    table = el("div", el("table", el("thead", head), el("tbody", *rows)), class_="scroll")
+    return join([el("h3", "Settings that differ"), table])
+
+
+def _setting(value: Any, series: Series) -> Markup:
+    return el("td", "–" if value is None else str(value), data_series=series.key)
+
+
+def runs_section(part: Scenario, live: bool, number: int) -> Markup:
+    """Every run with its state and its exact command."""
+    items = [
+        el("div", *_run(run, series.label, f"command-{number}-{i}"), class_="run", data_series=series.key)
+        for i, (series, run) in enumerate((s, r) for s in part.series for r in s.runs)
+    ]
+    return join([el("h3", "Runs"), *items])
+
+
+def _run(run: RunData, name: str, key: str) -> list[Markup]:
+    progress = Progress.of(run)
+    if run.result is not None:
+        state = f"finished: {run.result.updates:,} updates in {duration(run.result.seconds)}"
+    elif progress.speed is None:
+        state = f"begun {run.facts.get('started', '')}, no evaluation yet"
+    else:
+        left = duration(progress.left or 0)
+        state = (
+            f"{progress.done:,} of {progress.total:,} samples, {progress.speed:.1f} samples/s, {left} left"
+        )
+    bar = None
+    if run.result is None:
+        bar = el(
+            "progress", value=progress.done, max=progress.total, aria_label=f"{name}, seed {run.config.seed}"
+        )
+    facts = ", ".join(f"{k} {v}" for k, v in run.facts.get("versions", {}).items())
+    return [
+        el("div", el("b", f"{name}, seed {run.config.seed}"), f" · {state}"),
+        el("div", bar) if bar else join([]),
+        el(
+            "details",
+            el("summary", "command and circumstances"),
+            el("div", el("code", run.command)),
+            el("div", f"folder {run.path}", class_="faint"),
+            el(
+                "div",
+                f"started {run.facts.get('started')}, commit {run.facts.get('commit')}, {facts}",
+                class_="faint",
+            ),
+            id=key,
+        ),
+    ]
