@@ -1,0 +1,64 @@
+"""Every method on every setup of the built-in images, and what each of them reaches on a tiny stream."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ramify.methods import METHODS
+from ramify.methods.settings import (
+    AugmentSettings,
+    BicSettings,
+    EpochSettings,
+    FlexibleSettings,
+    NetworkSettings,
+)
+from ramify.runs import Config, run_config
+from ramify.runs.presets import resolve
+
+SETUPS = {
+    "single": ("single-depth", "single", 2),
+    "dual": ("single-depth", "dual", 2),
+    "multiple": ("multiple-depth", "single", 4),
+    "disjoint": ("disjoint", "single", 1),
+    "blurry": ("blurry", "single", 1),
+    "i-blurry": ("i-blurry", "single", 1),
+}
+
+
+def tiny(method: str, setup: str, labels: str = "single") -> Config:
+    """A stream of 240 images (dual: 480), the smallest network."""
+    config = resolve("quick", method, "garden", setup)
+    return replace(
+        config,
+        labels=labels,
+        per_class=5,
+        memory_size=60,
+        updates_per_sample=0.1,
+        eval_every=120,
+        eval_images=48,
+        network=NetworkSettings("resnet18", 0.125),
+        augment=AugmentSettings(padding=2, autoaugment="cifar10"),
+        fms=FlexibleSettings(T=24),
+        epochs=EpochSettings(1),
+        bic=BicSettings(epochs=2),
+    )
+
+
+@pytest.mark.parametrize("name", SETUPS)
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_runs_on_every_setup(method: str, name: str, tmp_path: Path) -> None:
+    setup, labels, levels = SETUPS[name]
+    result = run_config(tiny(method, setup, labels), tmp_path / "run", threads=1)
+    assert sorted(result.final_accuracy) == [str(h) for h in range(1, levels + 1)]
+    assert all(0 <= value <= 1 for value in result.final_accuracy.values())
+    assert result.samples == (480 if labels == "dual" else 240)
+    assert 0 <= result.path_accuracy <= min(result.final_accuracy.values())
+    on_disk = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert on_disk["final_accuracy"] == result.final_accuracy
+    records = [json.loads(line) for line in (tmp_path / "run" / "records.jsonl").read_text().splitlines()]
+    assert records[-1]["samples"] == result.samples
+    assert sum(records[-1]["memory"].values()) <= (result.samples if method == "oracle" else 60)
