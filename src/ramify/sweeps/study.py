@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -115,8 +116,9 @@ def _block(where: str, common: Values, own: Values | None = None) -> list[StudyR
         _check_axis(where, axis, values)
     fixed = {field: value for field, value in fixed.items() if field not in axes}
     from_dict(Config, _nested(fixed), f"study {where} [fixed]")
+    look_up = functools.cache(functools.partial(_preset, preset))  # a preset is read once for each choice
     return [
-        _resolved(where, preset, fixed | _flat(dict(zip(axes, choice, strict=True))))
+        _resolved(where, preset, look_up, fixed | _flat(dict(zip(axes, choice, strict=True))))
         for choice in itertools.product(*axes.values())
     ]
 
@@ -132,13 +134,16 @@ def _check_axis(where: str, axis: str, values: Any) -> None:
         raise RamifyError(f"study {where} [axes]: {axis} is empty; give it a value or take it out")
 
 
-def _resolved(where: str, preset: str, values: Values) -> StudyRun:
+def _resolved(where: str, preset: str, look_up: Callable[..., Config], values: Values) -> StudyRun:
     """One choice of values, over what the preset says for its method, dataset and setup."""
     default = Config()
-    chosen = {key: values.get(key, getattr(default, key)) for key in ("method", "dataset", "setup")}
-    find_method(chosen["method"])
-    base = resolve(preset, **chosen)
+    base = look_up(*(values.get(key, getattr(default, key)) for key in ("method", "dataset", "setup")))
     return StudyRun(from_dict(Config, _nested(values), f"study {where}", base), preset)
+
+
+def _preset(preset: str, method: str, dataset: str, setup: str) -> Config:
+    find_method(method)
+    return resolve(preset, method, dataset, setup)
 
 
 def _check_keys(table: Values, known: tuple[str, ...], where: str) -> None:

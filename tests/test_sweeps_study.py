@@ -1,0 +1,139 @@
+"""The study: what its axes multiply out to, what it refuses, and whose folder is whose."""
+
+from __future__ import annotations
+
+import json
+from itertools import product
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ramify.errors import RamifyError
+from ramify.runs.config import Config, from_dict, to_dict
+from ramify.runs.presets import resolve
+from ramify.sweeps import Study, StudyRun
+from ramify.sweeps.folder import StudyFolder
+
+METHODS = ("er", "clib", "pl-fms", "gdumb")
+
+
+@settings(deadline=None, max_examples=15)
+@given(
+    methods=st.lists(st.sampled_from(METHODS), min_size=1, unique=True),
+    seeds=st.lists(st.integers(0, 99), min_size=1, max_size=4, unique=True),
+    periods=st.lists(st.floats(1, 9999), min_size=1, max_size=3, unique=True),
+)
+def test_a_study_is_the_product_of_its_axes_over_the_preset(
+    methods: list[str], seeds: list[int], periods: list[float]
+) -> None:
+    study = Study.of("s", {"method": methods, "seed": seeds, "fms.T": periods}, {"limit": 50}, preset="small")
+    found = [(r.config.method, r.config.seed, r.config.fms.T, r.config.limit) for r in study]
+    assert found == [(*choice, 50) for choice in product(methods, seeds, periods)]
+    assert len({run.name for run in study}) == len(study)
+    for run in study:
+        expected = to_dict(resolve("small", run.config.method, "garden", "multiple-depth"))
+        expected |= {"seed": run.config.seed, "limit": 50}
+        expected["fms"]["T"] = run.config.fms.T
+        assert to_dict(run.config) == expected
+
+
+def test_the_name_follows_from_the_config_alone_and_can_be_read() -> None:
+    run = StudyRun(Config(method="er", seed=3))
+    assert run.name == f"er-multiple-depth-s3-{Config(method='er', seed=3).digest()}"
+    assert StudyRun(from_dict(Config, to_dict(run.config), "copy")).name == run.name
+    assert StudyRun(Config(method="er", seed=3, lr=1e-3)).name != run.name
+    assert "/" not in StudyRun(Config(method="my.own/path:thing")).name
+
+
+def test_blocks_have_axes_settings_and_a_preset_of_their_own(tmp_path: Path) -> None:
+    path = tmp_path / "truth.toml"
+    path.write_text(
+        """
+        preset = "small"
+        [fixed]
+        limit = 100
+        network = { width = 0.25 }
+        [axes]
+        setup = ["multiple-depth", "single-depth"]
+        [[block]]
+        axes = { method = ["er", "clib"], seed = [0, 1, 2] }
+        [[block]]
+        fixed = { method = "pl-fms", setup = "multiple-depth", network.width = 0.5 }
+        axes.fms.T = [10, 30]
+        [[block]]
+        preset = "paper"
+        fixed.method = "oracle"
+        """
+    )
+    study = Study.from_toml(path)
+    assert study.name == "truth"
+    assert len(study) == 2 * 2 * 3 + 2 + 2
+    assert {run.config.limit for run in study} == {100}
+    assert [run.config.network.width for run in study.runs[12:14]] == [0.5, 0.5]
+    assert [run.config.fms.T for run in study.runs[12:14]] == [10, 30]
+    assert {run.preset for run in study.runs[:14]} == {"small"}
+    assert [(run.preset, run.config.network.name) for run in study.runs[14:]] == [("paper", "resnet34")] * 2
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[axes]\nsed = [1]", "no field 'sed'; did you mean 'seed'?"),
+        ("[axes]\nmethod = []", "method is empty"),
+        ("[axes]\nseed = 3", "an axis is a list"),
+        ("[axes]\nseed = ['x']", "seed is 'x'; it must be of type int"),
+        ("[axes]\nfms.Tee = [1]", "no field 'Tee'"),
+        ("[axes]\nmethod = ['er', 'clip']", "no method 'clip'; did you mean 'clib'?"),
+        ("[axes]\nsetup = ['flat']", "setup is 'flat'; it must be one of"),
+        ("[axes]\nseed = [1, 2, 1]", "occurs twice"),
+        ("[[block]]\n[[block]]", "occurs twice"),
+        ("[fixed]\nlimit = 0", "limit is 0; it must be at least 1"),
+        ("[fixed]\nlimits = 4", "did you mean 'limit'?"),
+        ("seed = 1", "no key 'seed'"),
+        ("preset = 'huge'", "no preset 'huge'"),
+        ("preset = 3", "preset is 3"),
+        ("axes = 3", "axes must be a table"),
+        ("block = 3", "[[block]]"),
+        ("block = [3]", "must be a table"),
+        ("[[block]]\nname = 'x'", "no key 'name'"),
+        ("x = ", "is not a TOML file"),
+    ],
+)
+def test_mistakes_are_named_in_one_line(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "study.toml"
+    path.write_text(text)
+    with pytest.raises(RamifyError) as caught:
+        Study.from_toml(path)
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_folder_belongs_to_the_study_whose_runs_it_holds(tmp_path: Path) -> None:
+    folder = StudyFolder(tmp_path / "out")
+    study = Study.of("one", {"seed": [0, 1]})
+    folder.check(study)  # a new folder is anybody's
+    folder.write(study)
+    folder.check(Study.of("one", {"seed": [1, 2], "method": ["pl-fms", "er"]}))  # grown
+    with pytest.raises(RamifyError, match="belongs to another study, 'one'"):
+        folder.check(Study.of("two", {"seed": [5]}))
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "letter.txt").touch()
+    with pytest.raises(RamifyError, match="not empty and holds no study"):
+        StudyFolder(tmp_path / "home").check(study)
+    (tmp_path / "out" / "study.json").write_text("[]")
+    with pytest.raises(RamifyError, match="cannot be read"):
+        folder.check(study)
+
+
+def test_a_name_with_other_settings_behind_it_is_refused(tmp_path: Path) -> None:
+    folder, run = StudyFolder(tmp_path), Study.of("s", {"seed": [0]}).runs[0]
+    assert folder.result(run) is None
+    path = folder.of(run)
+    path.mkdir()
+    (path / "result.json").write_text("{}")
+    about = {"format": 1, "config": to_dict(run.config) | {"lr": 0.5}}
+    (path / "config.json").write_text(json.dumps(about))
+    with pytest.raises(RamifyError, match="other settings"):
+        folder.result(run)
