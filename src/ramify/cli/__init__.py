@@ -15,7 +15,11 @@ COMMANDS = {
     "stream": ("ramify.cli.stream", "show which classes arrive when"),
     "methods": ("ramify.cli.methods", "list the methods and the parts they are made of"),
     "run": ("ramify.cli.run", "run one method on one stream"),
+    "compare": ("ramify.cli.compare", "run several methods over seeds and print their table"),
+    "reproduce": ("ramify.cli.reproduce", "a table or figure of the paper, its figures beside ours"),
     "report": ("ramify.cli.report", "make one HTML file of runs: tables, curves, mistakes"),
+    "watch": ("ramify.cli.watch", "a live page of runs in progress"),
+    "export": ("ramify.cli.export", "records and results as CSV or Parquet"),
     "resume": ("ramify.cli.resume", "continue a run that was stopped"),
     "sweep": ("ramify.cli.sweep", "do all runs of a study"),
     "bench": ("ramify.cli.bench", "measure what the methods cost on this machine"),
@@ -24,7 +28,7 @@ COMMANDS = {
 
 def usage() -> str:
     """The text of `ramify --help`."""
-    lines = "\n".join(f"  {name:<10}{summary}" for name, (_, summary) in COMMANDS.items())
+    lines = "\n".join(f"  {name:<11}{summary}" for name, (_, summary) in COMMANDS.items())
     return (
         "usage: ramify COMMAND ...\n\n"
         "Online continual learning while the labels keep branching into finer ones.\n\n"

@@ -59,10 +59,11 @@ def document(title: str, body: Markup, live: bool = False) -> str:
 
 def policy(live: bool = False) -> str:
     """The Content-Security-Policy of a page."""
-    return (
+    rules = (
         f"default-src 'none'; script-src {_hash(asset('report.js'))}; style-src {_hash(_style())}; "
-        f"img-src data:; base-uri 'none'; form-action 'none'{'; connect-src ' + chr(39) + 'self' + chr(39) if live else ''}"
+        "img-src data:; base-uri 'none'; form-action 'none'"
     )
+    return f"{rules}; connect-src 'self'" if live else rules
 
 
 @cache
@@ -85,4 +86,5 @@ def _about(parts: Sequence[Scenario]) -> str:
     runs = [run for scenario in parts for run in scenario.runs]
     done = sum(run.result is not None for run in runs)
     state = f"{done} finished" if done < len(runs) else "all finished"
-    return f"{len(runs)} run{'s' * (len(runs) != 1)}, {state}: {'; '.join(scenario.title for scenario in parts)}."
+    titles = "; ".join(scenario.title for scenario in parts)
+    return f"{len(runs)} run{'s' * (len(runs) != 1)}, {state}: {titles}."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from html import escape
 
 
@@ -28,7 +29,7 @@ def el(name: str, /, *children: Child | None, **attributes: object) -> Markup:
     return Markup(f"<{name}{text}>{join(children)}</{name}>")
 
 
-def join(children: tuple[Child | None, ...] | list[Markup] | list[Child]) -> Markup:
+def join(children: Iterable[Child | None]) -> Markup:
     """Elements and texts one after the other."""
     return Markup("".join(_child(child) for child in children if child is not None))
 

@@ -29,7 +29,7 @@ class Mistake:
 
 
 def worst_mistakes(series: Series, count: int = 8) -> list[Mistake]:
-    """The farthest mistakes of the first finished seed, no two of one class, those on which seeds agree first."""
+    """The farthest mistakes of the first finished seed, one a class, those on which seeds agree first."""
     run = next((run for run in series.results() if run.answers is not None), None)
     if run is None or run.answers is None:
         return []
@@ -63,7 +63,7 @@ def _mean_height(series: Series, truth: npt.NDArray[np.int64]) -> npt.NDArray[np
     return np.asarray(np.mean(found, 0))
 
 
-def test_images(run: RunData, data_dir: str | None = None) -> Dataset | None:
+def images_of(run: RunData, data_dir: str | None = None) -> Dataset | None:
     """The run's dataset, or None where it is not at hand or is not the one that was learned."""
     from ramify.runs.run import prepare_dataset
 

@@ -30,5 +30,6 @@ def _spare_font() -> bytes:
     from PIL import ImageFont
 
     font = ImageFont.load_default(20)
-    assert isinstance(font, ImageFont.FreeTypeFont) and isinstance(font.path, io.BytesIO)
+    assert isinstance(font, ImageFont.FreeTypeFont)
+    assert isinstance(font.path, io.BytesIO)
     return font.path.getvalue()

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from rich.table import Table as RichTable
     from rich.text import Text
 
-LEGEND = "* best, ' second of each column; below each: the paper's figure, and the difference in standard deviations"
+LEGEND = (
+    "* best, ' second of each column; below: the paper's figure, and the difference in standard deviations"
+)
 
 
 def number(value: float) -> str:
@@ -76,7 +78,8 @@ def _fitting(table: Table, width: int, styled: bool) -> list[Table]:
     from rich.measure import Measurement
 
     groups = [len(list(g)) for _, g in groupby(table.columns, key=lambda c: c.heading[:-1])]
-    parts, start = [], 0
+    parts: list[tuple[int, int]] = []
+    start = 0
     from rich.console import Console
 
     measuring = Console(width=10_000)

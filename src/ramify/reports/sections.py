@@ -48,7 +48,7 @@ def switches(series: Sequence[tuple[str, str, Style]]) -> Markup:
 
 def scenario(part: Scenario, number: int, datasets: Datasets | None, live: bool) -> Markup:
     """One kind of stream: tables, curves, details, settings, runs."""
-    blocks = [el("h2", part.title), el("p", scale(part.runs), class_="faint")]
+    blocks: list[Markup | None] = [el("h2", part.title), el("p", scale(part.runs), class_="faint")]
     if live:
         blocks.append(runs_section(part, live, number))
     blocks += [tables_section(part), curves_section(part), details_section(part, number, datasets)]

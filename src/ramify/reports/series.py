@@ -1,4 +1,4 @@
-"""Sorting runs: those on one kind of stream belong together; those that differ only in the seed are one line."""
+"""Sorting runs: those on one kind of stream belong together; those that differ in the seed are one line."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ramify.reports.data import RunData
-from ramify.reports.paper import display_name
 from ramify.reports.palette import KNOWN, Style, styles
+from ramify.reports.paper import display_name
 from ramify.runs.config import Config, to_dict
 from ramify.taxonomy import Taxonomy
 
@@ -70,7 +70,7 @@ class Scenario:
 
 
 def scenarios(runs: Iterable[RunData]) -> list[Scenario]:
-    """Group runs. Of two with the same config (a run that was repeated) the finished, then the newest counts."""
+    """Group runs. Of two with one config (a run that was repeated) the finished, then the newest, counts."""
     newest: dict[str, RunData] = {}
     for run in sorted(runs, key=lambda run: (run.result is not None, str(run.facts.get("started", "")))):
         newest[run.config.digest()] = run

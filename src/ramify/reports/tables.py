@@ -1,4 +1,4 @@
-"""Tables: mean ± std over seeds for each level, the paper's figure beside ours, and what the tests allow to say."""
+"""Tables: mean ± std over seeds for each level, the paper beside ours, and what a test allows to say."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def seeds_figure(series: Series, metric: str, level: int) -> Figure | None:
     return Figure.over_seeds(values) if values else None
 
 
-def scenario_table(scenario: Scenario, metric: str = "final_accuracy") -> Table:
+def scenario_table(scenario: Scenario, metric: str = "final_accuracy", note: str = "") -> Table:
     """The table of one scenario; final accuracies have the paper's beside them, where it has them."""
     levels = range(1, scenario.tree.depth + 1)
     columns = [Column((f"H={level}",)) for level in levels]
@@ -148,7 +148,7 @@ def scenario_table(scenario: Scenario, metric: str = "final_accuracy") -> Table:
             if config.limit is None and config.per_class is None and config.stream is None:
                 where = (config.setup, config.labels, config.dataset, config.method)
                 paper[series.label] = [paper_figure(*where, level) for level in levels]
-    doc = METRICS[metric]
+    doc = f"{METRICS[metric]} {note}".rstrip()
     return build_table(scenario.title, columns, ours, paper, doc, lower_is_better=metric == "forgetting")
 
 
@@ -156,7 +156,7 @@ METRICS = {
     "final_accuracy": "Accuracy (%) at the end of the stream (A_last), mean ± standard deviation over seeds.",
     "auc": "Any-time accuracy (%): mean over the periodic evaluations (A_AUC).",
     "average_accuracy": "Accuracy (%) at the ends of tasks, averaged (A_avg).",
-    "forgetting": "Forgetting (points): best earlier accuracy of a class minus its last (F_last); less is better.",
+    "forgetting": "Forgetting (points): best earlier accuracy of a class minus its last (F_last).",
 }
 
 SCALARS: dict[str, tuple[str, float]] = {

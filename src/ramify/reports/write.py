@@ -17,7 +17,7 @@ from ramify.reports.figures.memory import memory_panels
 from ramify.reports.figures.panel import Drawing, Panel
 from ramify.reports.figures.tree import tree_panel
 from ramify.reports.html import report_html
-from ramify.reports.mistakes import test_images
+from ramify.reports.mistakes import images_of
 from ramify.reports.series import Scenario, scenarios
 from ramify.reports.words import scale
 
@@ -31,7 +31,7 @@ def write_report(
     def find(run: RunData) -> Dataset | None:
         key = str(run.facts.get("dataset", {}).get("fingerprint"))
         if key not in by_fingerprint:
-            by_fingerprint[key] = test_images(run, data_dir)
+            by_fingerprint[key] = images_of(run, data_dir)
         return by_fingerprint[key]
 
     write_atomic(path, report_html(runs, title, find))

@@ -1,4 +1,4 @@
-"""Any-time accuracy of each level with its spread over seeds and the ends of tasks (figures 4, 5, 7 to 10)."""
+"""Any-time accuracy of each level, its spread over seeds and the ends of tasks (figures 4, 5, 7 to 10)."""
 
 from __future__ import annotations
 

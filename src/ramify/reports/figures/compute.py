@@ -12,8 +12,8 @@ from ramify.reports.tables import seeds_figure
 
 WIDTH, HEIGHT = 340.0, 228.0
 CAPTION = (
-    "Cost: forward passes through the network (training, importance and votes), a backward pass counted as two; "
-    "evaluation is left out."
+    "Cost: forward passes through the network (training, importance and votes), a backward pass counted as "
+    "two; evaluation is left out."
 )
 
 

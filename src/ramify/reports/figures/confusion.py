@@ -1,8 +1,9 @@
-"""What is taken for what: one map a level, classes in tree order, so that mistakes among relatives stand together."""
+"""What is taken for what: one map a level, in tree order, so that mistakes among relatives stand together."""
 
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +18,7 @@ NAMED = 24  # classes up to which each row has its name
 
 
 def confusion(series: Series, level: int) -> npt.NDArray[np.float64] | None:
-    """Share of the images of each class (row) that get each answer (column), over all seeds, in tree order."""
+    """Share of the images of each class (row) with each answer (column), over all seeds, in tree order."""
     tree = series.runs[0].tree
     size = tree.sizes[level - 1]
     counts = np.zeros((size, size))
@@ -99,6 +100,6 @@ def _families(ancestor: npt.NDArray[np.int64], left: float, top: float, cell: fl
             height=(b - a) * cell,
             class_="frame",
         )
-        for a, b in zip(edges[:-1], edges[1:], strict=True)
+        for a, b in pairwise(edges)
     ]
     return join(squares)

@@ -1,4 +1,4 @@
-"""Heat maps: a table of shares as a tiny image whose opacity is the value, so that it suits any background."""
+"""Heat maps: shares as a tiny image whose opacity is the value, so that it suits any background."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ramify.reports.markup import Markup, el
 
 
 def heat_uri(shares: npt.NDArray[np.float64], dark: bool = False) -> str:
-    """A PNG as data URI: opacity = √share, which shows small shares too. The page reads values back from it."""
+    """A PNG as data URI: opacity = √share, to show small shares too; the page reads values back from it."""
     from PIL import Image
 
     alpha = np.round(255 * np.sqrt(np.clip(np.nan_to_num(shares), 0, 1))).astype(np.uint8)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -48,7 +49,7 @@ def _by_level(series: Series, moments: list[int], counts: list[Floats]) -> Panel
         (0, series.runs[0].samples), (0, 1.02 * float(stacked[-1].max())), 40, 40, WIDTH - 62, HEIGHT - 36
     )
     parts = [label(0, 13, "Stored images by level", class_="b"), axes.frame("samples seen", "images")]
-    for level, (low, high) in enumerate(zip(stacked[:-1], stacked[1:], strict=True), 1):
+    for level, (low, high) in enumerate(pairwise(stacked), 1):
         if not sums[level - 1].any():
             continue
         upper = [(float(x), float(y)) for x, y in zip(moments, high, strict=True)]

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from ramify.files import write_atomic
-from ramify.reports.figures.theme import FONT, stylesheet
-from ramify.reports.markup import Markup, el, join
+from ramify.reports.figures.theme import stylesheet
+from ramify.reports.markup import Markup, el, join, number
 from ramify.reports.palette import DASHES, MARKERS, Style
 
 GAP, MARGIN, LEGEND_ROW = 16, 16, 20
@@ -18,7 +18,7 @@ GAP, MARGIN, LEGEND_ROW = 16, 16, 20
 
 @dataclass(frozen=True)
 class Panel:
-    """A drawing in its own coordinates; `hover` is what the page needs to tell the value under the pointer."""
+    """A drawing in its own coordinates; `hover` tells the page how to find the value below the pointer."""
 
     title: str
     width: float
@@ -148,18 +148,14 @@ def sample(style: Style, x: float, y: float) -> Markup:
 
 def marker(style: Style, x: float, y: float, size: float = 3.2) -> Markup:
     """A marker at a point."""
-    s = size
-    shapes = {
-        "circle": f"M{x - s:.1f} {y:.1f}a{s} {s} 0 1 0 {2 * s} 0a{s} {s} 0 1 0 {-2 * s} 0z",
-        "square": f"M{x - s:.1f} {y - s:.1f}h{2 * s}v{2 * s}h{-2 * s}z",
-        "triangle": f"M{x:.1f} {y - s * 1.2:.1f}l{s * 1.2:.1f} {s * 2.1:.1f}h{-2.4 * s:.1f}z",
-        "diamond": f"M{x:.1f} {y - s * 1.3:.1f}l{s * 1.3:.1f} {s * 1.3:.1f}l{-s * 1.3:.1f} {s * 1.3:.1f}l{-s * 1.3:.1f} {-s * 1.3:.1f}z",
-        "cross": f"M{x - s:.1f} {y - s:.1f}l{2 * s} {2 * s}M{x - s:.1f} {y + s:.1f}l{2 * s} {-2 * s}",
-        "down": f"M{x:.1f} {y + s * 1.2:.1f}l{s * 1.2:.1f} {-s * 2.1:.1f}h{-2.4 * s:.1f}z",
-    }
-    kind = MARKERS[style.marker]
+    kind, s, t = MARKERS[style.marker], size, 1.25 * size
+    outline = {
+        "circle": f"m{-s:.1f} 0a{s} {s} 0 1 0 {2 * s} 0a{s} {s} 0 1 0 {-2 * s} 0z",
+        "square": f"m{-s:.1f} {-s:.1f}h{2 * s}v{2 * s}h{-2 * s}z",
+        "triangle": f"m0 {-t:.1f}l{t:.1f} {1.8 * t:.1f}h{-2 * t:.1f}z",
+        "diamond": f"m0 {-t:.1f}l{t:.1f} {t:.1f}l{-t:.1f} {t:.1f}l{-t:.1f} {-t:.1f}z",
+        "cross": f"m{-s:.1f} {-s:.1f}l{2 * s} {2 * s}m{-2 * s} 0l{2 * s} {-2 * s}",
+        "down": f"m0 {t:.1f}l{t:.1f} {-1.8 * t:.1f}h{-2 * t:.1f}z",
+    }[kind]
     look = f"line s{style.color}" if kind == "cross" else f"f{style.color}"
-    return el("path", d=shapes[kind], class_=look)
-
-
-__all__ = ["FONT", "Drawing", "Panel", "fit", "label", "marker", "sample", "text_width", "wrap"]
+    return el("path", d=f"M{number(x)} {number(y)}{outline}", class_=look)

@@ -1,4 +1,4 @@
-"""The look of figures, as rules for classes: concrete colours, which files and other programs understand too."""
+"""The look of figures, as rules for classes, in concrete colours that every program understands."""
 
 from __future__ import annotations
 

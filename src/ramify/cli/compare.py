@@ -1,0 +1,70 @@
+"""`ramify compare`: methods of your choice on one stream, over seeds."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from ramify.cli.studying import add_options, carry_out, deliver, settings
+
+
+def main(argv: list[str]) -> int:
+    """Run `ramify compare`."""
+    args = _parser().parse_args(argv)
+
+    from ramify.reports.data import load_run
+    from ramify.reports.render import FORMATS, print_table
+    from ramify.reports.series import scenarios
+    from ramify.reports.tables import scenario_table
+    from ramify.reports.words import scale
+    from ramify.reports.write import write_report
+    from ramify.sweeps.study import Study
+
+    fixed = {"dataset": args.dataset, "setup": args.setup, "labels": args.labels, **settings(args.set)}
+    axes = {"method": args.methods.split(","), "seed": list(args.seeds)}
+    study = Study.of("compare", axes, fixed, args.preset)
+    out = args.out or Path("runs/compare")
+    if not carry_out(study, args, out):
+        return 0
+    finished = [run for run in study if (out / run.name / "result.json").exists()]
+    if not finished:
+        sys.stderr.write(f"no run of this comparison is finished below {out}\n")
+        return 1
+    runs = [load_run(out / run.name) for run in finished]
+    for scenario in scenarios(runs):
+        table = scenario_table(scenario, args.metric, scale(scenario.runs))
+        if args.format == "text" and args.to is None and sys.stdout.isatty():
+            from rich.console import Console
+
+            print_table(table, Console())
+        else:
+            deliver(FORMATS[args.format](table), args.to)
+    write_report(runs, out / "report.html", "ramify compare", args.data_dir)
+    sys.stderr.write(f"report: {out / 'report.html'}\n")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="ramify compare",
+        description="Do the runs of several methods on one stream, and print their table with a paired test. "
+        "Runs that are finished are reused, unfinished ones continued.",
+    )
+    parser.add_argument(
+        "--methods", required=True, metavar="er,clib,pl-fms", help="names, with commas between"
+    )
+    parser.add_argument("--dataset", default="garden", help="a dataset's name, or the path of your own")
+    parser.add_argument(
+        "--setup", default="multiple-depth", help="single-depth, multiple-depth, disjoint, blurry or i-blurry"
+    )
+    parser.add_argument("--labels", choices=("single", "dual"), default="single", help="for single-depth")
+    parser.add_argument(
+        "--metric",
+        choices=("final_accuracy", "auc", "average_accuracy", "forgetting"),
+        default="final_accuracy",
+        help="what to compare (default: final_accuracy)",
+    )
+    parser.add_argument("--format", choices=("text", "markdown", "latex", "csv"), default="text")
+    add_options(parser)
+    return parser

@@ -1,0 +1,28 @@
+"""`ramify export`: records and results as CSV or Parquet."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+
+def main(argv: list[str]) -> int:
+    """Run `ramify export`."""
+    parser = argparse.ArgumentParser(
+        prog="ramify export",
+        description="Write the records (one row an evaluation and level) and results of runs as tables.",
+    )
+    parser.add_argument(
+        "runs", nargs="+", metavar="DIR", help="folders of runs, or folders with runs below them"
+    )
+    parser.add_argument("--to", choices=("csv", "parquet"), default="csv", help="default: csv")
+    parser.add_argument("--out", type=Path, help="folder for the tables (default: the first DIR)")
+    args = parser.parse_args(argv)
+
+    from ramify.reports.data import load_runs
+    from ramify.reports.export import export
+
+    for path in export(load_runs(args.runs), args.out or Path(args.runs[0]), args.to):
+        sys.stderr.write(f"written: {path}\n")
+    return 0

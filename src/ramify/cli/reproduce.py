@@ -1,0 +1,73 @@
+"""`ramify reproduce`: a table or a figure of the paper, with the paper's figures beside ours."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import sys
+from pathlib import Path
+
+from ramify.cli.studying import add_options, carry_out, deliver, settings
+from ramify.errors import RamifyError
+
+TABLES = ("text", "markdown", "latex", "csv")
+FIGURES = ("svg", "png")
+
+
+def main(argv: list[str]) -> int:
+    """Run `ramify reproduce`."""
+    args = _parser().parse_args(argv)
+
+    from ramify.reports.artefacts import ARTEFACTS, Reproduction
+
+    if args.artefact not in ARTEFACTS:
+        near = difflib.get_close_matches(args.artefact, ARTEFACTS, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(ARTEFACTS)}"
+        raise RamifyError(f"the paper has no {args.artefact!r}; {hint}")
+    artefact = ARTEFACTS[args.artefact]
+    form = args.format or ("text" if artefact.is_table else "svg")
+    if form not in (TABLES if artefact.is_table else FIGURES):
+        choice = ", ".join(TABLES if artefact.is_table else FIGURES)
+        raise RamifyError(f"{args.artefact} cannot be had as {form}; choose {choice}")
+    chosen = Reproduction(artefact, args.preset, args.seeds, args.dataset or (), settings(args.set))
+    out = args.out or Path("runs/reproduce")
+    if not carry_out(chosen.study, args, out):
+        return 0
+    if artefact.is_table:
+        _table(chosen, out, form, args.to)
+    else:
+        path = args.to or out / f"{artefact.name}.{form}"
+        chosen.figure(out).save(path)
+        sys.stderr.write(f"written: {path}\n")
+    return 0
+
+
+def _table(chosen: object, out: Path, form: str, to: Path | None) -> None:
+    from ramify.reports.artefacts import Reproduction
+    from ramify.reports.render import FORMATS, print_table
+
+    assert isinstance(chosen, Reproduction)
+    table = chosen.table(out)
+    if form == "text" and to is None and sys.stdout.isatty():
+        from rich.console import Console
+
+        print_table(table, Console())
+    else:
+        deliver(FORMATS[form](table), to)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="ramify reproduce",
+        description="Do the runs that a table or a figure of the paper needs, and print it with the paper's "
+        "figures beside ours. Runs that are finished are reused, unfinished ones continued.",
+    )
+    parser.add_argument("artefact", help="table1 to table6, fig4, fig5, fig7, fig8, fig9 or fig10")
+    parser.add_argument(
+        "--dataset",
+        action="append",
+        help="only this dataset (may be repeated); another than the paper's takes the place of its first",
+    )
+    parser.add_argument("--format", choices=(*TABLES, *FIGURES), help="default: text, or svg for a figure")
+    add_options(parser)
+    return parser

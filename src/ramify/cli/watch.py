@@ -1,0 +1,48 @@
+"""`ramify watch`: the report of runs in progress, in the browser."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from ramify.errors import RamifyError
+
+
+def main(argv: list[str]) -> int:
+    """Run `ramify watch`."""
+    args = _parser().parse_args(argv)
+    if not 0 < args.port < 65536:
+        raise RamifyError(f"port {args.port}: expected a number from 1 to 65535")
+
+    from ramify.reports.live import make_app, serve
+
+    make_app(args.folder)
+    _check_free(args.host, args.port)
+    sys.stderr.write(f"watching {args.folder} on http://{args.host}:{args.port}/ (Ctrl-C ends it)\n")
+    serve(args.folder, args.host, args.port)
+    return 0
+
+
+def _check_free(host: str, port: int) -> None:
+    import socket
+
+    try:
+        with socket.create_server((host, port)):
+            pass
+    except OSError as error:
+        raise RamifyError(
+            f"cannot listen on {host}:{port}: {error.strerror}; choose another --port"
+        ) from None
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="ramify watch",
+        description="Serve a page with the progress, tables and curves of all runs below a folder, which updates "
+        "by itself. Only this machine can ask for it, unless --host says otherwise.",
+    )
+    parser.add_argument("folder", type=Path, metavar="DIR", help="the folder that runs are written below")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)")
+    parser.add_argument("--port", type=int, default=8765, help="default: 8765")
+    return parser

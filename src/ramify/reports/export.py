@@ -1,0 +1,116 @@
+"""Runs as plain tables, for notebooks and other tools."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from ramify.errors import RamifyError
+from ramify.files import beside, write_atomic
+from ramify.reports.data import RunData, finished
+from ramify.reports.series import flat
+from ramify.runs.config import to_dict
+
+Rows = list[dict[str, Any]]
+
+
+def record_rows(runs: Iterable[RunData]) -> Rows:
+    """One row for each evaluation and level."""
+    return [
+        {
+            **_identity(run),
+            "samples": record.samples,
+            "updates": record.updates,
+            "task": record.task,
+            "periodic": record.periodic,
+            "task_end": record.task_end,
+            "level": int(level),
+            "accuracy": accuracy,
+            "classes_seen": record.classes_seen[level],
+            "memory": record.memory.get(level, 0),
+            "train_seconds": record.train_seconds,
+            "eval_seconds": record.eval_seconds,
+        }
+        for run in runs
+        for record in run.records
+        for level, accuracy in record.accuracy.items()
+    ]
+
+
+def result_rows(runs: Iterable[RunData]) -> Rows:
+    """One row for each finished run and level, with all its settings."""
+    return [
+        {
+            **_identity(run),
+            "level": int(level),
+            "final_accuracy": accuracy,
+            "auc": result.auc.get(level),
+            "average_accuracy": result.average_accuracy.get(level),
+            "forgetting": result.forgetting.get(level),
+            "consistency": result.consistency,
+            "path_accuracy": result.path_accuracy,
+            "severity_mistakes": result.mistake_severity["mistakes"],
+            "severity_all": result.mistake_severity["all"],
+            "updates": result.updates,
+            "seconds": result.seconds,
+            "images_forward": result.images_forward,
+            "images_backward": result.images_backward,
+            "images_memory": result.images_memory,
+            **{f"config.{name}": _plain(value) for name, value in flat(to_dict(run.config)).items()},
+        }
+        for run, result in finished(runs)
+        for level, accuracy in result.final_accuracy.items()
+    ]
+
+
+def export(runs: list[RunData], folder: Path, kind: str) -> list[Path]:
+    """Write records and results as CSV or Parquet (extra `parquet`)."""
+    paths = []
+    for name, rows in (("records", record_rows(runs)), ("results", result_rows(runs))):
+        path = folder / f"{name}.{kind}"
+        if kind == "csv":
+            write_atomic(path, _csv(rows))
+        else:
+            _parquet(rows, path)
+        paths.append(path)
+    return paths
+
+
+def _identity(run: RunData) -> dict[str, Any]:
+    config = run.config
+    return {
+        "run": run.path.name,
+        "method": config.method,
+        "dataset": config.dataset,
+        "setup": config.setup,
+        "labels": config.labels,
+        "seed": config.seed,
+        "preset": run.facts.get("preset"),
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Lists as text: a cell holds one value."""
+    return " ".join(map(str, value)) if isinstance(value, list) else value
+
+
+def _csv(rows: Rows) -> str:
+    text = io.StringIO()
+    if rows:
+        writer = csv.DictWriter(text, rows[0].keys(), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    return text.getvalue()
+
+
+def _parquet(rows: Rows, path: Path) -> None:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise RamifyError("Parquet needs the extra `parquet`: pip install 'ramify[parquet]'") from None
+    with beside(path) as temporary:
+        pq.write_table(pa.Table.from_pylist(rows), temporary)
