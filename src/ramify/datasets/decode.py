@@ -42,7 +42,7 @@ def decode(source: Path | bytes, size: int) -> NDArray[np.uint8]:
         with Image.open(io.BytesIO(data), formats=FORMATS) as image:
             if image.width * image.height > MAX_PIXELS:
                 raise BrokenImage(f"{image.width}×{image.height} pixels, more than {MAX_PIXELS:,}")
-            return stretch(_rgb(ImageOps.exif_transpose(image)), size)
+            return pixels(image, size)
     except UnidentifiedImageError as error:
         raise BrokenImage("not an image of a known format") from error
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
@@ -53,6 +53,11 @@ def decode(source: Path | bytes, size: int) -> NDArray[np.uint8]:
         raise BrokenImage(error.strerror or str(error)) from error
     except Exception as error:  # Pillow's decoders raise whatever a damaged file leads them to
         raise BrokenImage(f"{type(error).__name__}: {error}") from error
+
+
+def pixels(image: Image.Image, size: int) -> NDArray[np.uint8]:
+    """A Pillow image as uint8 [3, size, size], upright (EXIF), on white where transparent."""
+    return stretch(_rgb(ImageOps.exif_transpose(image)), size)
 
 
 def stretch(image: Image.Image, size: int) -> NDArray[np.uint8]:
