@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -28,8 +29,13 @@ class Generators:
             self._made[name] = self._fresh(name)
         return self._made[name]
 
-    def _fresh(self, name: str) -> np.random.Generator:
-        return np.random.default_rng([self.seed, zlib.crc32(name.encode())])
+    def _fresh(self, name: str, *moment: int) -> np.random.Generator:
+        return np.random.default_rng([self.seed, zlib.crc32(name.encode()), *moment])
+
+    def restart(self, names: Iterable[str], moment: int) -> None:
+        """Set generators anew, by their name, the seed and a moment: whatever was drawn before."""
+        for name in names:
+            self[name].bit_generator.state = self._fresh(name, moment).bit_generator.state
 
     def state(self) -> dict[str, Any]:
         """The seed and the state of every generator that was used so far (plain JSON values)."""

@@ -10,6 +10,7 @@ from ramify.methods.recipe import Answer
 from ramify.rehearsal import stored
 
 WARM_UP, LEAST = 0.1, 0.01
+TRAINING = ("network", "heads", "epochs", "augment", "cutmix")  # generators that training draws from
 
 
 def warm_restarts(epoch: int) -> float:
@@ -36,7 +37,11 @@ def train_on_memory(engine: Engine) -> None:
 
 
 class FreshModel(Answer):
-    """Before it is asked, a fresh model is trained on the memory as it is."""
+    """Before it is asked, a fresh model is trained on the memory as it is.
+
+    Its draws depend on the seed and the number of samples alone, so an answer does not depend on how often
+    the learner was asked before.
+    """
 
     _state: ClassVar[tuple[str, ...]] = ("trained_at",)
 
@@ -47,6 +52,7 @@ class FreshModel(Answer):
         """Train anew, unless no sample has arrived since the last time."""
         if self.trained_at != engine.samples:
             engine.flush()
+            engine.rng.restart(TRAINING, engine.samples)
             engine.renew()
             train_on_memory(engine)
             self.trained_at = engine.samples

@@ -95,7 +95,7 @@ def from_dict(cls: type[T], values: dict[str, Any], where: str, base: T | None =
 
     `where` names the source in errors.
     """
-    hints = _hints(cls)
+    hints = _hints(cls)  # type: ignore[arg-type]
     known = {f.name for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
     given: dict[str, Any] = {}
     for key, value in values.items():

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import torch
 
 from ramify.errors import RamifyError
+from ramify.runs.answers import ANSWERS
 from ramify.runs.checkpoint import Checkpoints, refuse_differences
 from ramify.runs.config import Config
 from ramify.runs.folder import RunFolder
@@ -50,10 +52,12 @@ def run_config(
             folder.continue_from(run)
         else:
             folder.begin(run, preset, {"data_dir": data_dir, "checkpoint_every": checkpoint_every})
+        run.answers = folder.path / ANSWERS
         with checkpoints.listening():
             watch(run)
             result = run.go(folder, watch, checkpoints.after_part)
         checkpoints.clear()
+        shutil.rmtree(run.answers, ignore_errors=True)
         return result
 
 

@@ -15,9 +15,13 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Protocol
 
+import torch
+
 from ramify.errors import RamifyError
+from ramify.runs.answers import ANSWERS, answers_alone, work_out
 from ramify.runs.execute import run_config
-from ramify.runs.run import Run
+from ramify.runs.folder import RunFolder
+from ramify.runs.run import Run, evaluated_at, prepare_dataset, prepare_stream
 from ramify.sweeps.study import StudyRun
 
 PROGRESS, LOG, ERRORS = "progress.json", "log.txt", "errors.txt"
@@ -105,6 +109,55 @@ class RunJob:
         with suppress(OSError), (self.folder / ERRORS).open("a", encoding="utf-8") as file:
             file.write(f"{when}  {outcome.error}\n")
         return outcome
+
+
+@dataclass(frozen=True)
+class AnswerJob:
+    """One answer of a run whose answers do not depend on each other, worked out beside it."""
+
+    run: StudyRun
+    folder: Path
+    how: How
+    position: int
+    after: frozenset[str] = frozenset()
+
+    @property
+    def name(self) -> str:
+        """The run's, and where in the stream it is asked."""
+        return f"{self.run.name}@{self.position}"
+
+    def work(self) -> Outcome:
+        """The answer goes into the run's folder; the run looks for it there."""
+        path = self.folder / ANSWERS / f"{self.position}.safetensors"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists():
+            return Outcome()
+        with logged(self.folder / LOG):
+            try:
+                torch.set_num_threads(self.how.threads)
+                config = self.run.config
+                work_out(
+                    Run(config, prepare_dataset(config, self.how.data_dir), self.how.device),
+                    self.position,
+                    path,
+                )
+            except Exception as error:
+                return outcome_of(error)
+        return Outcome()
+
+    def lost(self, why: str) -> Outcome:
+        """Nothing was written."""
+        return Outcome(why, again=True)
+
+
+def jobs_for(run: StudyRun, folder: Path, how: How, places: int) -> list[RunJob | AnswerJob]:
+    """The job of a run, after one for each of its answers but the last where these can go side by side."""
+    config = run.config
+    if places == 1 or not answers_alone(config):
+        return [RunJob(run, folder, how)]
+    asked = evaluated_at(config, prepare_stream(config, prepare_dataset(config, how.data_dir)))
+    answers = [AnswerJob(run, folder, how, at) for at in asked[len(RunFolder(folder).records()) : -1]]
+    return [*answers, RunJob(run, folder, how, frozenset(job.name for job in answers))]
 
 
 def outcome_of(error: Exception) -> Outcome:

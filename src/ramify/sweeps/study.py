@@ -26,7 +26,7 @@ class StudyRun:
     config: Config
     preset: str = "quick"
 
-    @property
+    @functools.cached_property
     def name(self) -> str:
         """Method, setup and seed to be read, and the digest of the whole config to be unique."""
         config = self.config

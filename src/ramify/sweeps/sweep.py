@@ -9,7 +9,7 @@ from ramify.runs.result import Result
 from ramify.runs.run import prepare_dataset
 from ramify.sweeps.engines import Engine, drive
 from ramify.sweeps.folder import StudyFolder
-from ramify.sweeps.jobs import How, Job, RunJob
+from ramify.sweeps.jobs import How, jobs_for
 from ramify.sweeps.local import Local
 from ramify.sweeps.study import Study, StudyRun
 from ramify.sweeps.table import Table
@@ -32,6 +32,7 @@ def sweep(
     Ctrl-C lets every run write a checkpoint. A `shared` folder holds the runs of several studies.
     """
     how = how or How()
+    engine = engine or Local(threads=how.threads)
     folder = StudyFolder(out)
     if retries < 0:
         raise RamifyError(f"retries is {retries}; it must be 0 or more")
@@ -44,8 +45,8 @@ def sweep(
         with folder.locked(), Table(study, folder, quiet) as table:
             if not shared:
                 folder.write(study)
-            jobs: list[Job] = [RunJob(run, folder.of(run), how) for run in missing]
-            done = drive(engine or Local(threads=how.threads), jobs, table, retries)
+            jobs = [job for run in missing for job in jobs_for(run, folder.of(run), how, engine.places)]
+            done = drive(engine, jobs, table, retries)
         errors = {run.name: done[run.name].error for run in missing if done[run.name].error is not None}
         for name, error in errors.items():
             raise RamifyError(

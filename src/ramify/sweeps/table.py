@@ -55,13 +55,16 @@ class Table(Watcher):
         self.live.stop()
 
     def started(self, name: str) -> None:
-        """A run was given to a worker."""
-        row = self.rows[name]
+        """A run, or an answer of one (NAME@POSITION), was given to a worker."""
+        row = self.rows[name.partition("@")[0]]
         row.state, row.began = "running", time.monotonic()
         self._event(name, "started")
 
     def finished(self, name: str) -> None:
-        """A run came to its end."""
+        """A run, or an answer of one, came to its end."""
+        if "@" in name:
+            self._event(name, "worked out")
+            return
         row = self.rows[name]
         row.state, row.note = "finished", ""
         row.seconds = time.monotonic() - row.began
@@ -69,8 +72,9 @@ class Table(Watcher):
 
     def failed(self, name: str, error: str, again: bool) -> None:
         """A run failed, and will be tried again or not."""
-        row = self.rows[name]
-        row.state, row.note = ("waiting" if again else "failed"), error
+        if "@" not in name:  # a run works out itself what was not worked out ahead
+            row = self.rows[name]
+            row.state, row.note = ("waiting" if again else "failed"), error
         self._event(name, f"failed: {error}{'; it will be tried again' if again else ''}")
 
     def say(self, text: str) -> None:
