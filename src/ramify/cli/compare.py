@@ -6,6 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from ramify.cli.parser import Parser
 from ramify.cli.studying import add_options, carry_out, deliver, settings
 
 
@@ -46,7 +47,7 @@ def main(argv: list[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="ramify compare",
         description="Do the runs of several methods on one stream, and print their table with a paired test. "
         "Runs that are finished are reused, unfinished ones continued.",

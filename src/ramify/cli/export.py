@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
+
+from ramify.cli.parser import Parser
 
 
 def main(argv: list[str]) -> int:
     """Run `ramify export`."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="ramify export",
         description="Write the records (one row an evaluation and level) and results of runs as tables.",
     )

@@ -6,6 +6,8 @@ import argparse
 import sys
 from pathlib import Path
 
+from ramify.cli.parser import Parser
+
 
 def main(argv: list[str]) -> int:
     """Run `ramify report`."""
@@ -25,7 +27,7 @@ def main(argv: list[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="ramify report", description="Make one self-contained HTML file of one or more runs."
     )
     parser.add_argument(

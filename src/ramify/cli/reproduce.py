@@ -7,6 +7,7 @@ import difflib
 import sys
 from pathlib import Path
 
+from ramify.cli.parser import Parser
 from ramify.cli.studying import add_options, carry_out, deliver, settings
 from ramify.errors import RamifyError
 
@@ -57,7 +58,7 @@ def _table(chosen: object, out: Path, form: str, to: Path | None) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="ramify reproduce",
         description="Do the runs that a table or a figure of the paper needs, and print it with the paper's "
         "figures beside ours. Runs that are finished are reused, unfinished ones continued.",

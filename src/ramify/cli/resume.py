@@ -28,6 +28,7 @@ def main(argv: list[str]) -> int:
     args = parser.parse_args(argv)
 
     from ramify.cli.progress import RunProgress
+    from ramify.reports.write import report_run
     from ramify.runs.config import Config, from_dict
     from ramify.runs.execute import run_config
     from ramify.runs.folder import RunFolder
@@ -47,7 +48,8 @@ def main(argv: list[str]) -> int:
             else args.checkpoint_every,
             watch=progress.show,
         )
-    sys.stderr.write(f"results are in {args.folder}\n")
+    report_run(args.folder, args.data_dir or execution["data_dir"])
+    sys.stderr.write(f"results are in {args.folder}, with report.html to look at\n")
     if args.json:
         sys.stdout.write(json.dumps(asdict(result)) + "\n")
     return 0

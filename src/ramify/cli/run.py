@@ -8,14 +8,18 @@ import json
 import re
 import sys
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Literal
 
 from ramify.cli.progress import RunProgress
 from ramify.errors import RamifyError
+from ramify.reports.track import Tracking
+from ramify.reports.write import report_run
 from ramify.runs.config import Config
 from ramify.runs.execute import run_config
 from ramify.runs.presets import resolve
 from ramify.runs.result import Result
+from ramify.runs.run import Run
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,8 @@ class Command(Config):
     """Where to compute."""
     threads: int | None = None
     """CPU threads of one run; default: all cores."""
+    track: Literal["tensorboard", "wandb", "mlflow", "trackio"] | None = None
+    """Send the records to a tracker, too (needs the extra of that name)."""
     json: bool = False
     """Print result.json last on stdout."""
 
@@ -84,7 +90,12 @@ def execute(command: Command) -> Result:
     config = command.config()
     name = f"{config.dataset}-{config.setup}-{config.method}-{command.preset}-{config.seed}"
     out = command.out or "runs/" + re.sub(r"[^\w.-]+", "-", name)
-    with RunProgress() as progress:
+    with RunProgress() as progress, Tracking(command.track, config, Path(out)) as tracking:
+
+        def watch(run: Run) -> None:
+            progress.show(run)
+            tracking.show(run)
+
         result = run_config(
             config,
             out,
@@ -94,10 +105,11 @@ def execute(command: Command) -> Result:
             threads=command.threads,
             data_dir=command.data_dir,
             checkpoint_every=command.checkpoint_every,
-            watch=progress.show,
+            watch=watch,
             preset=command.preset,
         )
-    sys.stderr.write(f"results are in {out}\n")
+    report_run(Path(out), command.data_dir)
+    sys.stderr.write(f"results are in {out}, with report.html to look at\n")
     return result
 
 

@@ -6,6 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from ramify.cli.parser import Parser
 from ramify.errors import RamifyError
 
 
@@ -37,10 +38,10 @@ def _check_free(host: str, port: int) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="ramify watch",
-        description="Serve a page with the progress, tables and curves of all runs below a folder, which updates "
-        "by itself. Only this machine can ask for it, unless --host says otherwise.",
+        description="Serve a page with the progress, tables and curves of all runs below a folder. It "
+        "updates by itself. Only this machine can ask for it, unless --host says otherwise.",
     )
     parser.add_argument("folder", type=Path, metavar="DIR", help="the folder that runs are written below")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)")

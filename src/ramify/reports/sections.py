@@ -250,7 +250,7 @@ def runs_section(part: Scenario, live: bool, number: int) -> Markup:
         el("div", *_run(run, series.label, f"command-{number}-{i}"), class_="run", data_series=series.key)
         for i, (series, run) in enumerate((s, r) for s in part.series for r in s.runs)
     ]
-    return join([el("h3", "Runs"), *items])
+    return join([el("h3", "Runs"), el("div", *items, class_="runs")])
 
 
 def _run(run: RunData, name: str, key: str) -> list[Markup]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ramify.datasets import Dataset
 from ramify.files import write_atomic
-from ramify.reports.data import RunData
+from ramify.reports.data import RunData, load_run
 from ramify.reports.figures.anytime import anytime_figure
 from ramify.reports.figures.compute import CAPTION, compute_panels
 from ramify.reports.figures.confusion import confusion_panels
@@ -18,6 +18,7 @@ from ramify.reports.figures.panel import Drawing, Panel
 from ramify.reports.figures.tree import tree_panel
 from ramify.reports.html import report_html
 from ramify.reports.mistakes import images_of
+from ramify.reports.paper import display_name
 from ramify.reports.series import Scenario, scenarios
 from ramify.reports.words import scale
 
@@ -35,6 +36,12 @@ def write_report(
         return by_fingerprint[key]
 
     write_atomic(path, report_html(runs, title, find))
+
+
+def report_run(folder: Path, data_dir: str | None = None) -> None:
+    """Write report.html into the folder of a run that has just ended."""
+    run = load_run(folder)
+    write_report([run], folder / "report.html", f"{display_name(run.config.method)}, {folder.name}", data_dir)
 
 
 def write_figures(runs: Sequence[RunData], folder: Path, kind: str = "svg") -> list[Path]:
