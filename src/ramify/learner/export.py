@@ -1,0 +1,127 @@
+"""A learner's network as a file for serving, compared with the learner before it is written."""
+
+from __future__ import annotations
+
+import copy
+import json
+import logging
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from ramify.errors import RamifyError
+from ramify.files import beside
+from ramify.methods import Engine
+
+TOLERANCE = 1e-4  # of a probability
+BATCHES = (2, 5)  # sizes that are compared; the batch size of the file is free
+Outputs = list[npt.NDArray[np.float32]]
+
+
+class Served(nn.Module):
+    """uint8 images [n, 3, size, size] → the probabilities of each level's classes, coarsest level first."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__()
+        self.model = copy.deepcopy(engine.model).cpu().eval()
+        self.normalize = engine.normalize
+        self.answer = copy.deepcopy(engine.recipe.answer)
+        self.rows = [torch.from_numpy(engine.classes.of_level(h)) for h in engine.classes.levels]
+
+    def forward(self, images: Tensor) -> tuple[Tensor, ...]:
+        """Probabilities of each level, [n, classes of the level]."""
+        logits = self.model(self.normalize(images))[1]
+        if self.answer is not None:
+            logits = self.answer.correct(logits)
+        return tuple(logits[:, rows].softmax(1) for rows in self.rows)
+
+
+@dataclass(frozen=True)
+class Frozen:
+    """The network as it is now, its labels by level, and what it answers to a few made-up images."""
+
+    served: Served
+    labels: str
+    batches: list[Tensor]
+    answers: list[list[Tensor]]
+
+    @classmethod
+    def of(cls, engine: Engine) -> Frozen:
+        """A copy of an engine that stands still."""
+        engine.prepare()
+        served, classes = Served(engine), engine.classes
+        labels = {f"level{h}": [classes.labels[c] for c in classes.of_level(h)] for h in classes.levels}
+        draws = np.random.default_rng(0)
+        shapes = ((n, *engine.image_shape) for n in BATCHES)
+        batches = [torch.from_numpy(draws.integers(0, 256, shape, dtype=np.uint8)) for shape in shapes]
+        logits = [engine.logits(images).float().cpu() for images in batches]
+        answers = [[values[:, rows].softmax(1) for rows in served.rows] for values in logits]
+        return cls(served, json.dumps(labels), batches, answers)
+
+    def write(self, path: Path) -> None:
+        """Write `path`, .onnx or .pt2, if it answers as the learner does."""
+        kinds = {".onnx": _onnx, ".pt2": _torch}
+        if path.suffix not in kinds:
+            raise RamifyError(f"{path}: the name must end in .onnx (ONNX) or .pt2 (torch.export)")
+        with beside(path) as temporary, _quiet():
+            run = kinds[path.suffix](self.served, self.batches[0], self.labels, temporary)
+            for images, answers in zip(self.batches, self.answers, strict=True):
+                for wanted, found in zip(answers, run(images), strict=True):
+                    away = float(np.abs(wanted.numpy() - found).max())
+                    if not away <= TOLERANCE:
+                        raise RamifyError(
+                            f"{path}: the exported network answers otherwise, by {away:.2g}: not written"
+                        )
+
+
+def _traced(served: Served, images: Tensor) -> torch.export.ExportedProgram:
+    with torch.no_grad():
+        return torch.export.export(served, (images,), dynamic_shapes=({0: torch.export.Dim("n")},))
+
+
+def _torch(served: Served, images: Tensor, labels: str, path: Path) -> Callable[[Tensor], Outputs]:
+    with path.open("wb") as file:
+        torch.export.save(_traced(served, images), file, extra_files={"labels.json": labels})
+    with path.open("rb") as file:
+        loaded = torch.export.load(file).module()
+    return lambda batch: [found.detach().numpy() for found in loaded(batch)]
+
+
+def _onnx(served: Served, images: Tensor, labels: str, path: Path) -> Callable[[Tensor], Outputs]:
+    try:
+        import onnx
+        import onnxruntime
+        import onnxscript  # noqa: F401  (torch's exporter needs it)
+    except ImportError as error:
+        raise RamifyError(f"{error.name} is not installed; pip install 'ramify[onnx]'") from None
+    names = list(json.loads(labels))
+    with torch.no_grad():
+        program = torch.onnx.export(
+            _traced(served, images), input_names=["images"], output_names=names, dynamo=True, verbose=False
+        )
+    assert program is not None
+    model = program.model_proto
+    model.metadata_props.append(onnx.StringStringEntryProto(key="labels", value=labels))
+    path.write_bytes(model.SerializeToString())
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    return lambda batch: list(session.run(None, {"images": batch.numpy()}))
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep the exporters' remarks from the user."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)

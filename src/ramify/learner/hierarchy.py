@@ -1,0 +1,97 @@
+"""How the classes of different levels belong together: as a given tree says, or as the model's answers do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from ramify.classes import Classes
+from ramify.taxonomy import Taxonomy
+
+Ints = npt.NDArray[np.int64]
+UNKNOWN = "(unknown)"
+
+
+def ancestors_in(tree: Taxonomy, classes: Classes) -> Ints:
+    """[class, level met] → the class's ancestor there (itself at its own level), -1 where none was met.
+
+    Columns are the levels met so far, coarsest first.
+    """
+    levels = classes.levels
+    found = np.full((len(classes), len(levels)), -1, np.int64)
+    met = {level: np.full(len(tree.names(level)), -1, np.int64) for level in levels}
+    for cls, (level, label) in enumerate(zip(classes.level_of.tolist(), classes.labels, strict=True)):
+        met[level][tree.index(level, str(label))] = cls
+    for level in levels:
+        place, own = np.nonzero(met[level] >= 0)[0], met[level][met[level] >= 0]
+        for column, above in enumerate(levels[: levels.index(level) + 1]):
+            found[own, column] = met[above][tree.up(level, above)[place]]
+    return found
+
+
+@dataclass(frozen=True)
+class Ties:
+    """The parent of each class, at the next coarser level met, and its share of the votes; -1: none."""
+
+    classes: Classes
+    parents: Ints
+    support: npt.NDArray[np.float64]
+
+    @classmethod
+    def by_votes(cls, classes: Classes, votes: npt.NDArray[np.integer]) -> Ties:
+        """`votes[c, d]`: how many samples labelled c the model takes for d (eq. 1, read upwards)."""
+        parents, support = np.full(len(classes), -1, np.int64), np.zeros(len(classes))
+        levels = classes.levels
+        for above, level in pairwise(levels):
+            children, rivals = classes.of_level(level), classes.of_level(above)
+            table = votes[np.ix_(children, rivals)]
+            total = table.sum(1)
+            parents[children] = np.where(total > 0, rivals[table.argmax(1)], -1)
+            support[children] = table.max(1) / np.maximum(total, 1)
+        return cls(classes, parents, support)
+
+    def ancestors(self) -> Ints:
+        """[class, level met] → the class's ancestor there, -1 where it is not known or the level is finer."""
+        levels = self.classes.levels
+        found = np.full((len(self.classes), len(levels)), -1, np.int64)
+        for column, level in enumerate(levels):
+            own = self.classes.of_level(level)
+            found[own, column] = own
+            if column:
+                known = own[self.parents[own] >= 0]
+                found[known, :column] = found[self.parents[known], :column]
+        return found
+
+    def taxonomy(self) -> Taxonomy:
+        """The tree that the ties make; its levels are those met, renumbered from 1.
+
+        Leaf attribute `support2` … `supportH`: the support of the tie of the leaf's ancestor at that level. A
+        class without children is repeated downwards, without support; one without votes has unknown parents.
+        """
+        ancestors, columns = self.ancestors(), range(len(self.classes.levels))
+        names = [{str(self.classes.labels[c]) for c in self.classes.of_level(h)} for h in self.classes.levels]
+        rows, support = [], []
+        for cls in np.flatnonzero(is_last(ancestors)):
+            path = ancestors[cls]
+            own = int(np.flatnonzero(path == cls)[0])
+            row = [UNKNOWN if path[k] < 0 else str(self.classes.labels[path[k]]) for k in range(own + 1)]
+            for k in columns[own + 1 :]:
+                row.append(row[own] if row[own] not in names[k] else f"{row[own]} (level {own + 1})")
+            rows.append(row)
+            support.append([f"{self.support[c]:.3f}" if c >= 0 else "" for c in path])
+        return Taxonomy.from_rows(
+            rows, {f"support{k + 1}": [line[k] for line in support] for k in columns[1:]}
+        )
+
+
+def is_last(ancestors: Ints) -> npt.NDArray[np.bool_]:
+    """Whether a class is the end of its path: no class of a finer level lies below it."""
+    column = (ancestors >= 0).shape[1] - 1 - (ancestors[:, ::-1] >= 0).argmax(1)  # its own level's
+    above = ancestors.copy()
+    above[np.arange(len(above)), column] = -1
+    last = np.ones(len(ancestors), bool)
+    last[above[above >= 0]] = False
+    return last

@@ -1,0 +1,67 @@
+"""What users give as labels and levels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from ramify.classes import Classes
+from ramify.errors import RamifyError
+from ramify.taxonomy import Taxonomy
+
+Label = str | int
+Levels = int | Sequence[int] | None
+
+DEEPEST = 100
+
+
+def as_labels(labels: Iterable[Any], classes: Classes) -> list[Label]:
+    """Labels as Python strings or integers; a learner knows labels of one of the two kinds only."""
+    if isinstance(labels, str) or not isinstance(labels, Iterable):
+        raise RamifyError(f"labels is {labels!r}; give a list with one label an image")
+    values = labels.tolist() if isinstance(labels, np.ndarray | Tensor) else list(labels)
+    values = [value.item() if isinstance(value, np.generic | Tensor) else value for value in values]
+    kinds = {type(value) for value in (*values, *classes.labels[:1])}
+    if wrong := kinds - {str, int}:
+        raise RamifyError(f"a label is of type {wrong.pop().__name__}; labels must be strings or integers")
+    if len(kinds) > 1:
+        raise RamifyError("labels are strings and integers; use one kind, for 1 and '1' would be two labels")
+    for value in set(values):
+        if isinstance(value, str) and (value.strip() != value or not value or not value.isprintable()):
+            raise RamifyError(f"label {value!r} is empty, or has spaces at its ends or control characters")
+    return values
+
+
+def as_levels(level: Levels, labels: list[Label], tree: Taxonomy | None) -> list[int]:
+    """The level of each label; where it is left out, the one at which the tree has the label.
+
+    Labels of a learner that was given a tree must stand in it.
+    """
+    if level is None:
+        if tree is None:
+            raise RamifyError("level is missing; give level=1 (coarsest), 2, …, or Learner(taxonomy=…)")
+        return [_level_in(tree, label) for label in labels]
+    levels = [level] * len(labels) if isinstance(level, int | np.integer) else list(level)
+    if len(levels) != len(labels):
+        raise RamifyError(f"{len(levels)} levels for {len(labels)} labels; give one level, or one a label")
+    for value in set(levels):
+        whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+        if not whole or not 1 <= value <= DEEPEST:
+            raise RamifyError(f"level {value!r} was given; levels count from 1, the coarsest, to {DEEPEST}")
+    found = [int(value) for value in levels]
+    if tree is not None:
+        for value, label in zip(found, labels, strict=True):
+            tree.index(value, str(label))
+    return found
+
+
+def _level_in(tree: Taxonomy, label: Label) -> int:
+    found = [h for h in range(1, tree.depth + 1) if str(label) in tree.names(h)]
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise RamifyError(f"label {label!r} is not in the taxonomy; add it there, or give another label")
+    raise RamifyError(f"label {label!r} stands at levels {found} of the taxonomy; say which with level=")

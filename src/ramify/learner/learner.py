@@ -1,0 +1,337 @@
+"""A model that takes labelled images as they come, each once, and answers at any time, at any level."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import nn
+
+from ramify.datasets.dataset import IMAGENET_MEAN, IMAGENET_STD, Channels
+from ramify.datasets.load import MAX_SIZE
+from ramify.errors import RamifyError
+from ramify.learner import saving
+from ramify.learner.engine import SharedEngine
+from ramify.learner.hierarchy import Ints, Ties, ancestors_in
+from ramify.learner.images import Images, as_tensor
+from ramify.learner.labels import Label, Levels, as_labels, as_levels
+from ramify.learner.prediction import Prediction, best, best_path, least_distance, prediction
+from ramify.memory import PseudoLabel
+from ramify.methods import Settings, find_method
+from ramify.methods.engine import LOOK
+from ramify.methods.recipe import Method
+from ramify.methods.settings import (
+    AugmentSettings,
+    FlexibleSettings,
+    ImportanceSettings,
+    NetworkSettings,
+    PseudoLabelSettings,
+)
+from ramify.runs.config import from_dict
+from ramify.runs.run import pick_device
+from ramify.taxonomy import Taxonomy, read_taxonomy
+
+Network = str | dict[str, Any] | NetworkSettings | nn.Module
+
+DEFAULTS = Settings(
+    updates_per_sample=1.0,
+    lr=1e-3,
+    network=NetworkSettings("resnet18", 0.5),
+    augment=AugmentSettings(autoaugment="none"),
+    importance=ImportanceSettings("probe"),
+    pl=PseudoLabelSettings(exact=False),
+    fms=FlexibleSettings(T=1000.0),
+)
+
+
+class Learner:
+    """Online continual learning on a stream of your own, in scikit-learn's words.
+
+    `method` is a name (`ramify methods`), `package.module:name`, or the method itself. `network` is a name, a
+    table of `NetworkSettings`, or a module that maps normalised images [n, 3, size, size] to features [n, f];
+    its weights are copied. `taxonomy`, a tree or what `read_taxonomy` reads, is never shown to the method; it
+    finds the level of a label and makes `consistent` predictions. Any field of `Settings` can be given
+    besides (`batch_size=32, augment={"flip": False}`). The defaults suit a CPU; `Settings()` has the paper's.
+
+    `predict`, `predict_proba`, `score` and `hierarchy` may be called from other threads during `partial_fit`:
+    they see the model before or after an update. `notes`, a dict of JSON values of yours, is saved along.
+    """
+
+    def __init__(
+        self,
+        method: str | Method = "pl-fms",
+        *,
+        image_size: int = 64,
+        memory_size: int = 2000,
+        network: Network | None = None,
+        taxonomy: Taxonomy | str | Path | None = None,
+        seed: int = 0,
+        device: str = "auto",
+        mean: Channels = IMAGENET_MEAN,
+        std: Channels = IMAGENET_STD,
+        **settings: Any,
+    ) -> None:
+        self._params = {
+            "method": method,
+            "image_size": image_size,
+            "memory_size": memory_size,
+            "network": network,
+            "taxonomy": taxonomy,
+            "seed": seed,
+            "device": device,
+            "mean": mean,
+            "std": std,
+            **settings,
+        }
+        for name, value, least, most in (("image_size", image_size, 1, MAX_SIZE), ("seed", seed, 0, 2**63)):
+            if not isinstance(value, int) or not least <= value <= most:
+                raise RamifyError(f"{name} is {value!r}; it must be a whole number, {least} or more")
+        self.settings = _settings(memory_size, network, settings)
+        self.taxonomy = read_taxonomy(taxonomy) if isinstance(taxonomy, str | Path) else taxonomy
+        self.image_size, self.mean, self.std = image_size, tuple(mean), tuple(std)
+        self.notes: dict[str, Any] = {}
+        own = network if isinstance(network, nn.Module) else None
+        self._engine = SharedEngine(
+            find_method(method) if isinstance(method, str) else method,
+            self.settings,
+            image_size,
+            self.mean,
+            self.std,
+            seed,
+            pick_device(device),
+            own,
+        )
+        _refuse_untaught(self._engine, method)
+        self._learns = threading.Lock()  # one call that learns or saves at a time
+        self._memory_votes: tuple[int, npt.NDArray[np.int32]] | None = None  # made after so many updates
+        # Only a user's network draws from torch's own generator (dropout); it has a state of its own here.
+        foreign = own is not None or ":" in self.settings.network.name
+        self._draws = torch.Generator().manual_seed(seed).get_state() if foreign else None
+
+    # ---- learning
+
+    def partial_fit(self, images: Images, labels: Iterable[Any], level: Levels = None) -> Learner:
+        """Learn from labelled images in the order given, each once.
+
+        `level` is one number or one an image; with a taxonomy it may be left out. Labels and levels may be
+        new at any time. Samples gather to a stream batch (half of `batch_size`) before they are trained on.
+        What cannot be used is refused before anything is learned.
+        """
+        names = as_labels(labels, self._engine.classes)
+        levels = as_levels(level, names, self.taxonomy)
+        pixels = as_tensor(images, self.image_size)
+        _refuse_unequal(len(pixels), len(names))
+        self._learn(lambda: self._engine.observe(pixels, names, levels))
+        return self
+
+    def flush(self) -> None:
+        """Train now on samples that still wait for their stream batch to fill."""
+        self._learn(self._engine.flush)
+
+    def task_end(self) -> None:
+        """Tell a method that is not task-free (EWC++, BiC, RM) that a task is over."""
+        self._learn(self._engine.task_end)
+
+    def _learn(self, work: Callable[[], None]) -> None:
+        with self._learns, self._engine.turns:
+            if self._draws is None:
+                work()
+                return
+            with torch.random.fork_rng(devices=[]):
+                torch.set_rng_state(self._draws)
+                work()
+                self._draws = torch.get_rng_state()
+
+    # ---- asking
+
+    def predict(
+        self, images: Images, consistent: bool = False, decode: Literal["crm"] | None = None
+    ) -> Prediction:
+        """The best label at each level met so far, from one pass.
+
+        `consistent`: the most probable path, by the taxonomy or, without one, by the hierarchy worked out so
+        far. `decode="crm"`: at each level the label of least expected tree distance (Karthik et al. 2021).
+        """
+        if decode not in (None, "crm") or (consistent and decode):
+            raise RamifyError(f"decode is {decode!r}; use None or 'crm', and 'crm' without consistent=True")
+        pixels = as_tensor(images, self.image_size)
+        with self._engine.turns:
+            probabilities = self._probabilities(pixels)
+            classes = self._engine.classes
+            if consistent:
+                chosen = best_path(probabilities, self._ancestors())
+            elif decode == "crm":
+                chosen = least_distance(classes, probabilities, self._ancestors())
+            else:
+                chosen = best(classes, probabilities)
+            return prediction(classes, chosen, probabilities)
+
+    def predict_proba(self, images: Images, level: int) -> npt.NDArray[np.float32]:
+        """Probabilities [n, labels of the level], columns in the order of `labels(level)`."""
+        pixels = as_tensor(images, self.image_size)
+        with self._engine.turns:
+            self.labels(level)
+            return self._probabilities(pixels)[:, self._engine.classes.of_level(level)]
+
+    def score(self, images: Images, labels: Iterable[Any], level: Levels = None) -> float:
+        """Share of images whose label is predicted at its level; a label that was never learned is missed."""
+        names = as_labels(labels, self._engine.classes)
+        levels = as_levels(level, names, self.taxonomy)
+        answer = self.predict(images)
+        _refuse_unequal(len(answer), len(names))
+        if not names:
+            raise RamifyError("no images were given; a score needs at least one")
+        asked = enumerate(zip(levels, names, strict=True))
+        return float(np.mean([h in answer.labels and answer.labels[h][i] == name for i, (h, name) in asked]))
+
+    def hierarchy(self) -> Taxonomy:
+        """What the learner has found out about the label tree: the parent its own answers tie each child to.
+
+        The model is asked about its stored samples; the class of the next coarser level that it gives most
+        often to a child's samples is the parent, and its share of these answers the support (leaf attributes
+        `support2` … `supportH`). Levels are renumbered from 1.
+        """
+        with self._engine.turns:
+            self._engine.prepare()
+            return Ties.by_votes(self._engine.classes, self._ask_memory()).taxonomy()
+
+    def _probabilities(self, pixels: torch.Tensor) -> npt.NDArray[np.float32]:
+        """[n, classes]: softmax within each level. Call it with the turn."""
+        engine = self._engine
+        engine.prepare()
+        parts = torch.split(pixels, LOOK) if len(pixels) else (pixels,)
+        logits = torch.cat([engine.logits(part) for part in parts])
+        values = logits.float().cpu()
+        for level in engine.classes.levels:
+            rows = torch.from_numpy(engine.classes.of_level(level))
+            values[:, rows] = values[:, rows].softmax(1)
+        return values.numpy()
+
+    def _ancestors(self) -> Ints:
+        engine = self._engine
+        if self.taxonomy is not None:
+            return ancestors_in(self.taxonomy, engine.classes)
+        keep = engine.recipe.keep
+        votes: Ints = (
+            keep.votes.counts.astype(np.int64) if isinstance(keep, PseudoLabel) else self._ask_memory()
+        )
+        votes = np.pad(votes, (0, max(0, len(engine.classes) - len(votes))))
+        return Ties.by_votes(engine.classes, votes).ancestors()
+
+    def _ask_memory(self) -> npt.NDArray[np.int32]:
+        """How many stored samples of each class are taken for each class; asked once for each update."""
+        engine, memory = self._engine, self._engine.memory
+        if self._memory_votes is None or self._memory_votes[0] != engine.updates:
+            votes = np.zeros((len(engine.classes),) * 2, np.int32)
+            if memory.size:
+                answers = engine.examine(np.arange(memory.size)).predictions
+                rows, columns = np.nonzero(answers >= 0)
+                np.add.at(votes, (memory.classes[rows], answers[rows, columns]), 1)
+            self._memory_votes = engine.updates, votes
+        return self._memory_votes[1]
+
+    # ---- what it is
+
+    @property
+    def levels(self) -> tuple[int, ...]:
+        """The levels met so far, coarsest first."""
+        return tuple(self._engine.classes.levels)
+
+    def labels(self, level: int) -> tuple[Label, ...]:
+        """The labels of a level, in order of first sight."""
+        classes = self._engine.classes
+        if level not in classes.levels:
+            raise RamifyError(f"level {level!r} has not been met; known levels: {classes.levels}")
+        return tuple(classes.labels[c] for c in classes.of_level(level))
+
+    @property
+    def samples(self) -> int:
+        """Samples taken so far."""
+        return self._engine.samples
+
+    @property
+    def updates(self) -> int:
+        """Training steps made so far."""
+        return self._engine.updates
+
+    def memory_counts(self) -> dict[int, dict[Label, int]]:
+        """How many images of each label are stored, by level."""
+        with self._engine.turns:
+            classes, memory = self._engine.classes, self._engine.memory
+            counts = np.bincount(memory.classes[: memory.size], minlength=len(classes)).tolist()
+            return {h: {classes.labels[c]: counts[c] for c in classes.of_level(h)} for h in classes.levels}
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """What the learner was made with, as it was given: `Learner(**learner.get_params())` is its like."""
+        return dict(self._params)
+
+    def __repr__(self) -> str:
+        sizes = "/".join(str(len(self.labels(h))) for h in self.levels) or "no"
+        return f"<Learner {saving.name_of(self._params['method'])}: {sizes} labels, {self.samples} samples>"
+
+    # ---- saving
+
+    def save(self, path: str | Path) -> None:
+        """Write the learner to a folder, whole or not at all; it waits for `partial_fit` to end."""
+        with self._learns, self._engine.turns:
+            saving.save(self, Path(path))
+
+    @classmethod
+    def load(
+        cls,
+        path: str | Path,
+        *,
+        device: str = "auto",
+        method: str | Method | None = None,
+        network: nn.Module | None = None,
+        own_code: bool = False,
+    ) -> Learner:
+        """The learner as it was saved: the next `partial_fit` gives the same weights as without.
+
+        A method or a network that was given as an object must be given again. One that was given by name
+        (`package.module:name`) is imported only with `own_code=True`, for importing runs code.
+        """
+        return saving.load(cls, Path(path), device, method, network, own_code)
+
+    def export(self, path: str | Path) -> None:
+        """Write the network for serving: `.onnx` (needs ramify[onnx]) or `.pt2` (torch.export).
+
+        Input `images`: uint8 [n, 3, size, size]; outputs `level1`, …: probabilities [n, labels]. The labels
+        are in the file's metadata. What is written is compared with `predict_proba` first.
+        """
+        from ramify.learner.export import Frozen
+
+        with self._engine.turns:
+            frozen = Frozen.of(self._engine)
+        frozen.write(Path(path))
+
+
+def _settings(memory_size: int, network: Network | None, given: dict[str, Any]) -> Settings:
+    values = {k: dataclasses.asdict(v) if dataclasses.is_dataclass(v) else v for k, v in given.items()}  # type: ignore[arg-type]
+    values["memory_size"] = memory_size
+    if isinstance(network, str):
+        values["network"] = dataclasses.asdict(NetworkSettings(network))
+    elif isinstance(network, NetworkSettings):
+        values["network"] = dataclasses.asdict(network)
+    elif network is not None and not isinstance(network, nn.Module):
+        values["network"] = network
+    return from_dict(Settings, values, "Learner", DEFAULTS)
+
+
+def _refuse_unequal(images: int, labels: int) -> None:
+    if images != labels:
+        raise RamifyError(f"{images} images and {labels} labels were given; each image needs one label")
+
+
+def _refuse_untaught(engine: SharedEngine, method: str | Method) -> None:
+    """Refuse methods that need more than single labels as they come."""
+    recipe = engine.recipe
+    if recipe.offline or recipe.told_paths:
+        what = "learns only when its stream is over" if recipe.offline else "is told the label at every level"
+        raise RamifyError(f"{saving.name_of(method)} {what}; a Learner cannot use it: choose pl-fms, er, …")

@@ -1,0 +1,116 @@
+"""A learner in a folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+
+from ramify import __version__
+from ramify.errors import RamifyError
+from ramify.methods.recipe import Method
+from ramify.runs.config import to_dict
+from ramify.statefiles import load_state, save_state
+from ramify.taxonomy import Taxonomy
+
+if TYPE_CHECKING:
+    from ramify.learner.learner import Learner
+
+FILE = "learner.safetensors"  # the only file, so a folder is replaced at once
+
+
+def name_of(method: str | Method) -> str:
+    """A method's name."""
+    return method if isinstance(method, str) else getattr(method, "__name__", type(method).__name__)
+
+
+def save(learner: Learner, path: Path) -> None:
+    """Write everything that the next update depends on."""
+    params, tree = learner.get_params(), learner.taxonomy
+    about = {
+        "kind": "learner",
+        "version": __version__,
+        "method": params["method"] if isinstance(params["method"], str) else None,
+        "own_network": isinstance(params["network"], nn.Module),
+        "image_size": learner.image_size,
+        "mean": learner.mean,
+        "std": learner.std,
+        "seed": params["seed"],
+        "settings": to_dict(learner.settings),
+        "taxonomy": None if tree is None else [tree.path(leaf) for leaf in range(tree.leaves)],
+        "leaf_attributes": None if tree is None else tree.leaf_attributes,
+        "notes": learner.notes,
+    }
+    state = {"engine": learner._engine.state(), "draws": learner._draws}
+    save_state(path / FILE, state, about)
+
+
+def load(
+    kind: type[Learner],
+    path: Path,
+    device: str,
+    method: str | Method | None,
+    network: nn.Module | None,
+    own_code: bool,
+) -> Learner:
+    """Read a learner; see `Learner.load`."""
+    if not (path / FILE).is_file():
+        raise RamifyError(f"{path} holds no learner (no {FILE} in it); give a folder that `save` has written")
+    state, about = load_state(path / FILE)
+    if about.get("kind") != "learner":
+        raise RamifyError(f"{path / FILE} is not a learner's; give a folder that `save` has written")
+    try:
+        learner = _made(kind, path, about, device, method, network, own_code)
+        learner._engine.restore(state["engine"])
+        learner._draws = state["draws"]
+        learner.notes = about["notes"]
+    except RamifyError:
+        raise
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, RuntimeError) as error:
+        raise RamifyError(
+            f"{path / FILE} does not fit together ({type(error).__name__}: {str(error).splitlines()[0]}); "
+            "it is damaged, or the network is another one"
+        ) from None
+    return learner
+
+
+def _made(
+    kind: type[Learner],
+    path: Path,
+    about: dict[str, Any],
+    device: str,
+    method: str | Method | None,
+    network: nn.Module | None,
+    own_code: bool,
+) -> Learner:
+    """A fresh learner like the one that was saved."""
+    chosen = method or about["method"]
+    if chosen is None:
+        raise RamifyError(f"{path} was made with a method of your own; give it again: load(…, method=…)")
+    if about["own_network"] and network is None:
+        raise RamifyError(f"{path} was made with a network of your own; give it again: load(…, network=…)")
+    settings = about["settings"]
+    named = [
+        name
+        for name, needed in ((about["method"] or "", method is None), (settings["network"]["name"], True))
+        if needed and ":" in name
+    ]
+    if named and not own_code:
+        raise RamifyError(
+            f"{path} names code to import, {named[0]!r}; if you trust it, say own_code=True (--own-code)"
+        )
+    tree = about["taxonomy"]
+    backbone = settings.pop("network")
+    return kind(
+        chosen,
+        image_size=about["image_size"],
+        memory_size=settings.pop("memory_size"),
+        network=network if about["own_network"] else backbone,
+        taxonomy=None if tree is None else Taxonomy.from_rows(tree, about["leaf_attributes"]),
+        seed=about["seed"],
+        device=device,
+        mean=tuple(about["mean"]),
+        std=tuple(about["std"]),
+        **settings,
+    )
