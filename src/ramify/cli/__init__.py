@@ -21,6 +21,7 @@ COMMANDS = {
     "watch": ("ramify.cli.watch", "a live page of runs in progress"),
     "export": ("ramify.cli.export", "records and results as CSV or Parquet"),
     "resume": ("ramify.cli.resume", "continue a run that was stopped"),
+    "soak": ("ramify.cli.soak", "kill a run again and again and see that nothing changes"),
     "sweep": ("ramify.cli.sweep", "do all runs of a study"),
     "bench": ("ramify.cli.bench", "measure what the methods cost on this machine"),
 }

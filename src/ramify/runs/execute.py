@@ -42,7 +42,7 @@ def run_config(
     checkpoints = Checkpoints(folder, checkpoint_every)
     _set_threads(threads, folder.about()["machine"]["threads"] if resume and folder.begun() else None)
     run = Run(config, prepare_dataset(config, data_dir), device)
-    with folder.locked():
+    with folder.locked(), checkpoints.listening():
         folder.refuse_occupied(resume, force)
         if resume and folder.begun():
             refuse_differences(run.identity(), folder.about(), f"{folder.path}/config.json")
@@ -53,9 +53,8 @@ def run_config(
         else:
             folder.begin(run, preset, {"data_dir": data_dir, "checkpoint_every": checkpoint_every})
         run.answers = folder.path / ANSWERS
-        with checkpoints.listening():
-            watch(run)
-            result = run.go(folder, watch, checkpoints.after_part)
+        watch(run)
+        result = run.go(folder, watch, checkpoints.after_part)
         checkpoints.clear()
         shutil.rmtree(run.answers, ignore_errors=True)
         return result

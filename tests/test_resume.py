@@ -1,0 +1,114 @@
+"""Killed and continued any number of times, a run comes out as if it had been left alone, to the bit."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ramify.cli import main
+from ramify.cli.progress import RunProgress
+from ramify.methods import METHODS
+from ramify.methods.settings import NetworkSettings
+from ramify.runs import run_config
+from ramify.runs.folder import RunFolder
+from ramify.runs.run import Run
+from ramify.runs.soak import differences, soak
+from tiny_runs import tiny
+
+KILLS = 3
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_run_that_is_killed_and_continued_is_the_same_to_the_bit(method: str, tmp_path: Path) -> None:
+    outcome = soak(tiny(method), tmp_path, KILLS, seed=zlib.crc32(method.encode()))
+    assert outcome.differences == ()
+    assert outcome.kills, "the run ended before the first kill"
+
+
+def test_a_resnet_is_continued_to_the_bit(tmp_path: Path) -> None:
+    config = tiny("pl-fms", network=NetworkSettings("resnet18", 0.125), per_class=3)
+    assert soak(config, tmp_path, 2, seed=1).differences == ()
+
+
+def test_the_trial_sees_a_difference(tmp_path: Path) -> None:
+    for name, seed in (("one", 0), ("other", 1)):
+        run_config(tiny(seed=seed), tmp_path / name, threads=1)
+    found = differences(RunFolder(tmp_path / "one"), RunFolder(tmp_path / "other"))
+    assert {"model.safetensors", "result: final_accuracy", "record 1: accuracy"} <= set(found)
+
+
+ARGUMENTS = [
+    *("--method", "pl-fms", "--threads", "1", "--network.name", "tiny_runs:network", "--image-size", "8"),
+    *("--per-class", "10", "--limit", "300", "--memory-size", "30", "--eval-images", "60"),
+]
+
+
+@pytest.fixture
+def stop_at(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Send the process signals once a run has reached a sample."""
+
+    def stop_at(sample: int, *signals: signal.Signals) -> None:
+        show = RunProgress.show
+
+        def show_and_stop(self: RunProgress, run: Run) -> None:
+            show(self, run)
+            if run.position >= sample:
+                for number in signals:
+                    os.kill(os.getpid(), number)
+
+        monkeypatch.setattr(RunProgress, "show", show_and_stop)
+
+    return stop_at
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_writes_a_checkpoint_and_says_how_to_continue(
+    number: signal.Signals,
+    code: int,
+    tmp_path: Path,
+    stop_at: Callable[..., None],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out, before = tmp_path / "a run", signal.getsignal(number)
+    stop_at(40, number)
+    assert main(["run", *ARGUMENTS, "--out", str(out)]) == code
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said == f"ramify: stopped at sample 40 of 300; continue with: ramify resume '{out}'"
+    assert len(list(out.glob("checkpoint-*.safetensors"))) == 1
+    assert signal.getsignal(number) == before
+
+
+def test_a_second_signal_stops_at_once_with_what_is_on_disk(
+    tmp_path: Path, stop_at: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    stop_at(40, signal.SIGTERM, signal.SIGTERM)
+    assert main(["run", *ARGUMENTS, "--out", str(tmp_path)]) == 143
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said == f"ramify: stopped at once; continue with: ramify resume {tmp_path}"
+    assert not list(tmp_path.glob("checkpoint-*"))
+
+
+def test_the_command_that_is_printed_continues_in_a_process_of_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stopped, alone = tmp_path / "stopped", tmp_path / "alone"
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    command = [sys.executable, "-m", "ramify", "run", *ARGUMENTS, "--out", str(stopped)]
+    process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+    while not (stopped / "config.json").exists() and process.poll() is None:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate()
+    assert process.returncode == 143, said
+    assert main(shlex.split(said.splitlines()[-1].split("continue with: ramify ")[1])) == 0
+    assert main(["run", *ARGUMENTS, "--out", str(alone)]) == 0
+    assert differences(RunFolder(stopped), RunFolder(alone)) == []
