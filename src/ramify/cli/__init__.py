@@ -23,6 +23,9 @@ COMMANDS = {
     "resume": ("ramify.cli.resume", "continue a run that was stopped"),
     "soak": ("ramify.cli.soak", "kill a run again and again and see that nothing changes"),
     "sweep": ("ramify.cli.sweep", "do all runs of a study"),
+    "learn": ("ramify.cli.learn", "teach a model from your own list of labelled images"),
+    "predict": ("ramify.cli.predict", "ask a model about images"),
+    "describe": ("ramify.cli.describe", "say what a model knows"),
     "bench": ("ramify.cli.bench", "measure what the methods cost on this machine"),
 }
 
