@@ -18,6 +18,7 @@ from ramify.memory import (
     Balanced,
     Everything,
     Examination,
+    FirstOrder,
     LeastImportant,
     Memory,
     Probe,
@@ -346,3 +347,45 @@ def test_a_probe_costs_the_same_for_any_memory_and_finds_the_mean_change():
     assert policy.importance.decrease() == pytest.approx(20 * 0.25)  # whoever is asked, all fell alike
     assert policy.memory.importance[7] > 0
     assert not policy.memory.importance[:7].any()
+
+
+def test_first_order_importance_is_the_product_of_the_heads_gradients():
+    """Against autograd: each row's gradient on the heads, its product with the mean of the others'."""
+    generator = torch.Generator().manual_seed(0)
+    features = torch.randn(6, 5, generator=generator)
+    weight = torch.randn(4, 5, generator=generator, requires_grad=True)
+    bias = torch.zeros(4, requires_grad=True)
+    labels = torch.tensor([0, 1, 2, 3, 1, 1])
+    losses = torch.nn.functional.cross_entropy(features @ weight.T + bias, labels, reduction="none")
+    gradients = torch.stack(
+        [
+            torch.cat([g.flatten() for g in torch.autograd.grad(x, (weight, bias), retain_graph=True)])
+            for x in losses
+        ]
+    )
+    wanted = [(gradients[n] @ gradients[[m for m in range(6) if m != n]].mean(0)).item() for n in range(6)]
+    logits = (features @ weight.T + bias).detach()
+    residuals = torch.softmax(logits, 1) - torch.nn.functional.one_hot(labels, 4)
+    policy = bound(LeastImportant(FirstOrder(1)), 6)
+    for i in range(6):
+        policy.offer(image(i), 0)
+    seen = []
+    original = policy.importance._standardise
+    policy.importance._standardise = lambda raw, levels: seen.append(raw) or original(raw, levels)
+    slots = np.array([0, 1, 2, 3, 4, -1])
+    policy.trained(Update(slots, np.ones(6, int), 1.0, features, lambda: residuals, lambda: None))
+    assert seen[0] == pytest.approx(wanted, rel=1e-4)
+    standard = (np.array(wanted) - np.mean(wanted)) / np.std(wanted)  # the first batch is its own measure
+    assert policy.memory.importance[:5] == pytest.approx(0.1 * standard[:5], rel=1e-3)
+    assert policy.memory.importance[5] == 0
+
+
+def test_a_level_that_appears_late_is_measured_by_itself_from_its_first_batch_on():
+    rng, follower = np.random.default_rng(0), FirstOrder(1)
+    for step in range(600):
+        levels = np.repeat([1, 3] if step >= 300 else [1], 8)
+        raw = np.where(levels == 1, rng.normal(5, 1, len(levels)), rng.normal(0.01, 0.002, len(levels)))
+        standard = follower._standardise(raw, levels)
+        for level in set(levels.tolist()):
+            assert abs(standard[levels == level].mean()) < 1.8
+            assert 0.2 < standard[levels == level].std() < 2.2

@@ -25,12 +25,13 @@ class FirstOrder(Importance):
     The loss that the adaptive rate reads is the mean training loss of the interval against the one before.
     """
 
-    _state: ClassVar[tuple[str, ...]] = ("updates", "mean", "square", "losses", "before")
+    _state: ClassVar[tuple[str, ...]] = ("updates", "weight", "mean", "square", "losses", "before")
     MEMORY = 0.99
 
     def __init__(self, period: int) -> None:
         super().__init__(period)
-        self.mean = np.zeros(0)  # level - 1 -> running mean of the products
+        self.weight = np.zeros(0)  # level - 1 -> sum of the weights in the running means so far, towards 1
+        self.mean = np.zeros(0)  # of the products
         self.square = np.zeros(0)
         self.losses: list[float] = []  # of the updates since `mark`
         self.before: float | None = None  # mean loss of the interval before
@@ -53,15 +54,18 @@ class FirstOrder(Importance):
         row = levels - 1
         more = row.max() + 1 - len(self.mean)
         if more > 0:
-            self.mean, self.square = np.pad(self.mean, (0, more)), np.pad(self.square, (0, more))
+            self.weight, self.mean, self.square = (
+                np.pad(x, (0, more)) for x in (self.weight, self.mean, self.square)
+            )
         counts = np.bincount(row, minlength=len(self.mean))
         present = counts > 0
         keep = np.where(present, self.MEMORY, 1.0)
+        self.weight = keep * self.weight + 1 - keep
         share = (1 - keep) / np.maximum(counts, 1)
         self.mean = keep * self.mean + share * np.bincount(row, raw, len(self.mean))
         self.square = keep * self.square + share * np.bincount(row, raw**2, len(self.mean))
-        deviation = np.sqrt(np.maximum(self.square - self.mean**2, 1e-12))
-        return (raw - self.mean[row]) / deviation[row]
+        mean, square = self.mean[row] / self.weight[row], self.square[row] / self.weight[row]
+        return (raw - mean) / np.sqrt(np.maximum(square - mean**2, 1e-12))
 
     def mark(self) -> None:
         """Begin an interval."""
