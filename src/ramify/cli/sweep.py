@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 
+from ramify.cli.parser import Parser
+
 
 def parser() -> argparse.ArgumentParser:
     """The options of `ramify sweep`."""
-    options = argparse.ArgumentParser(
+    options = Parser(
         prog="ramify sweep",
         description="Do the runs of a study that are not finished yet. Ctrl-C stops it at any time: the "
         "same command goes on where it was.",
@@ -34,11 +36,15 @@ def main(argv: list[str]) -> int:
     args = parser().parse_args(argv)
     from ramify.sweeps.jobs import How
     from ramify.sweeps.local import Local
+    from ramify.sweeps.plan import print_plan
     from ramify.sweeps.study import Study
     from ramify.sweeps.sweep import sweep
 
     study = Study.from_toml(args.study)
+    out = args.out or f"runs/{study.name}"
     how = How(args.data_dir, args.device, args.threads, args.checkpoint_every)
-    engine = Local(args.workers, args.threads)
-    sweep(study, args.out or f"runs/{study.name}", engine, how, retries=args.retries)
+    if args.plan:
+        print_plan(study, out, how, args.workers)
+    else:
+        sweep(study, out, Local(args.workers, args.threads), how, retries=args.retries)
     return 0

@@ -31,7 +31,7 @@ class StudyRun:
         """Method, setup and seed to be read, and the digest of the whole config to be unique."""
         config = self.config
         words = f"{config.method}-{config.setup}-s{config.seed}"
-        return f"{re.sub(r'[^A-Za-z0-9.-]+', '-', words)}-{config.digest()}"
+        return f"{re.sub(r'[^A-Za-z0-9.+-]+', '-', words)}-{config.digest()}"
 
 
 @dataclass(frozen=True)

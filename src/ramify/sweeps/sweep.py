@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from ramify.errors import RamifyError
 from ramify.runs.result import Result
 from ramify.runs.run import prepare_dataset
+from ramify.sweeps.cost import Costing, Totals
 from ramify.sweeps.engines import Engine, drive
 from ramify.sweeps.folder import StudyFolder
 from ramify.sweeps.jobs import How, jobs_for
 from ramify.sweeps.local import Local
 from ramify.sweeps.study import Study, StudyRun
 from ramify.sweeps.table import Table
+from ramify.sweeps.words import duration
 
 
 def sweep(
@@ -53,7 +56,10 @@ def sweep(
                 f"{len(errors)} of {len(study)} failed, {name} first: {error} (see {folder.path / name}); "
                 "the same command tries again"
             )
-    return {run.name: _finished(folder, run) for run in study}
+    finished = {run.name: _finished(folder, run) for run in study}
+    if not quiet:
+        _say_totals(study, finished, how)
+    return finished
 
 
 def prepare_datasets(runs: list[StudyRun], how: How) -> None:
@@ -61,6 +67,16 @@ def prepare_datasets(runs: list[StudyRun], how: How) -> None:
     configs = [run.config for run in runs]
     for config in {(c.dataset, c.image_size, c.taxonomy): c for c in configs}.values():
         prepare_dataset(config, how.data_dir)
+
+
+def _say_totals(study: Study, results: dict[str, Result], how: How) -> None:
+    """What the study cost, and what it would cost with the paper's settings."""
+    costing = Costing(how.data_dir)
+    paper = sum(results[run.name].seconds * costing.paper_ratio(run.config) for run in study)
+    sys.stderr.write(
+        f"{Totals.of(results.values())}\n"
+        f"with the paper's settings, by multiply-adds: about {duration(paper)} of computing\n"
+    )
 
 
 def _finished(folder: StudyFolder, run: StudyRun) -> Result:

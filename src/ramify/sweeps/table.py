@@ -16,6 +16,7 @@ from ramify.sweeps.engines import Watcher
 from ramify.sweeps.folder import StudyFolder
 from ramify.sweeps.jobs import read_progress
 from ramify.sweeps.study import Study
+from ramify.sweeps.words import duration
 
 ORDER = ("failed", "running", "waiting", "finished")
 
@@ -115,18 +116,3 @@ class Table(Watcher):
         figures = "  ".join(f"{100 * value:.1f}" for value in now["accuracy"].values())
         bar = ProgressBar(now["total"], now["samples"], width=20)
         return row.name, row.state, bar, duration(spent), duration(left), figures
-
-
-def duration(seconds: float | None) -> str:
-    """Seconds as people say them.
-
-    >>> duration(75), duration(7321), duration(None)
-    ('1 min 15 s', '2 h 2 min', '')
-    """
-    if seconds is None:
-        return ""
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    if seconds < 3600:
-        return f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
-    return f"{seconds // 3600:.0f} h {seconds % 3600 // 60:.0f} min"

@@ -1,0 +1,106 @@
+"""A few timed updates of a learner, with its memory full, in a process of its own."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from ramify.methods import Engine, find_method
+from ramify.methods.epochs import FreshModel
+from ramify.rehearsal import stored
+from ramify.runs.config import Config
+from ramify.runs.result import peak_memory
+from ramify.runs.run import pick_device
+from ramify.sweeps.jobs import How, Outcome, outcome_of
+
+FILL_SECONDS, TIMED_SECONDS = 2.0, 0.5
+
+
+@dataclass(frozen=True)
+class Speed:
+    """What was measured: seconds for each of these, and the bytes of the process."""
+
+    sample: float
+    """While samples arrive, all that the method does with one."""
+    memory_update: float
+    answer: float
+    """Getting ready to be asked (BiC's fits)."""
+    evaluated: float
+    memory: int
+
+
+@dataclass(frozen=True)
+class ProbeJob:
+    """Times a learner on random images with the labels of its stream."""
+
+    name: str
+    config: Config
+    levels: tuple[int, ...]
+    labels: tuple[int, ...]
+    image_size: int
+    samples: int
+    how: How
+    after: frozenset[str] = frozenset()
+
+    def work(self) -> Outcome:
+        """The speed is the outcome's value."""
+        try:
+            return Outcome(value=self._measure())
+        except Exception as error:
+            return outcome_of(error)
+
+    def lost(self, why: str) -> Outcome:
+        """Say so; it is not tried again."""
+        return Outcome(why)
+
+    def _measure(self) -> Speed:
+        torch.set_num_threads(self.how.threads)
+        engine, config, size = self._engine(), self.config, self.image_size
+        random = np.random.default_rng(0)
+        images = torch.from_numpy(random.integers(0, 256, (256, 3, size, size), np.uint8))
+        order = iter(lambda: int(random.integers(len(self.labels))), None)
+
+        def arrive(count: int) -> None:
+            for at in itertools.islice(order, count):
+                path = [[0] * max(self.levels)]  # for methods that are told
+                engine.observe(images[at % 256][None], [self.labels[at]], [self.levels[at]], path)
+
+        engine.settings = replace(engine.settings, updates_per_sample=1e-12)  # fill the memory, train later
+        start = time.perf_counter()
+        while not engine.memory.full and time.perf_counter() - start < FILL_SECONDS:
+            arrive(config.batch_size)
+        engine.settings = replace(engine.settings, updates_per_sample=config.updates_per_sample)
+        batch = stored(engine.memory, np.arange(min(config.batch_size, engine.memory.size)))
+        block = 2 * config.batch_size
+        unfilled = (engine.memory.capacity - engine.memory.size) * images[0].numel()
+        return Speed(
+            sample=_timed(lambda: arrive(block)) / block,
+            memory_update=_timed(lambda: engine.update(batch, config.lr)),
+            answer=0.0 if isinstance(engine.recipe.answer, FreshModel) else _timed(engine.prepare),
+            evaluated=_timed(lambda: engine.look(images)) / len(images),
+            memory=peak_memory() + unfilled,
+        )
+
+    def _engine(self) -> Engine:
+        config, method = self.config, find_method(self.config.method)
+        mean = (0.5, 0.5, 0.5)
+        engine = Engine(method, config, self.image_size, mean, mean, 0, pick_device(self.how.device))
+        if engine.recipe.offline:
+            settings = replace(config, memory_size=self.samples)
+            engine = Engine(method, settings, self.image_size, mean, mean, 0, pick_device(self.how.device))
+        return engine
+
+
+def _timed(work: Callable[[], object]) -> float:
+    """Seconds of one call: once to warm up, then until enough time has passed."""
+    work()
+    count, start = 0, time.perf_counter()
+    while count == 0 or time.perf_counter() - start < TIMED_SECONDS:
+        work()
+        count += 1
+    return (time.perf_counter() - start) / count
