@@ -46,6 +46,31 @@ def test_the_trial_sees_a_difference(tmp_path: Path) -> None:
     assert {"model.safetensors", "result: final_accuracy", "record 1: accuracy"} <= set(found)
 
 
+@pytest.mark.parametrize(
+    ("method", "step"), [("rm", "end task"), ("gdumb", "evaluate"), ("oracle", "evaluate")]
+)
+def test_long_training_on_memory_is_continued_in_its_midst(method: str, step: str, tmp_path: Path) -> None:
+    class Crash(Exception):
+        pass
+
+    at = []
+
+    def crash(run: Run) -> None:
+        passes = run.engine.passes
+        if passes.epoch == 1 and passes.place == 16:
+            raise Crash
+
+    def look(run: Run) -> None:
+        at.append((run.step, run.engine.passes.epoch, run.engine.passes.place))
+
+    with pytest.raises(Crash):
+        run_config(tiny(method), tmp_path / "crashed", threads=1, checkpoint_every=0, watch=crash)
+    run_config(tiny(method), tmp_path / "crashed", threads=1, resume=True, watch=look)
+    run_config(tiny(method), tmp_path / "alone", threads=1)
+    assert at[0] == (step, 1, 8)
+    assert differences(RunFolder(tmp_path / "alone"), RunFolder(tmp_path / "crashed")) == []
+
+
 ARGUMENTS = [
     *("--method", "pl-fms", "--threads", "1", "--network.name", "tiny_runs:network", "--image-size", "8"),
     *("--per-class", "10", "--limit", "300", "--memory-size", "30", "--eval-images", "60"),

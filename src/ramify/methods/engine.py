@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
@@ -40,6 +41,21 @@ class Cost:
     images_evaluation: int = 0
 
 
+class Passes(Stateful):
+    """How far training on the whole of memory has come, so that a checkpoint can be taken on the way."""
+
+    _state: ClassVar[tuple[str, ...]] = ("epoch", "place", "order")
+
+    def __init__(self) -> None:
+        self.epoch = self.place = 0
+        self.order = np.empty(0, np.int64)
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is something to continue."""
+        return self.epoch > 0 or self.place > 0
+
+
 class Engine(Stateful):
     """A method at work. `observe` takes what arrives; `predict` answers at every level met so far."""
 
@@ -52,6 +68,7 @@ class Engine(Stateful):
         "credit",
         "model",
         "optimizer",
+        "passes",
     )
 
     def __init__(
@@ -89,6 +106,8 @@ class Engine(Stateful):
         self.recipe.minimise.bind(self.model, self.classes, self.mask)
         self.buffer_size = self.recipe.rehearse.buffer_size(settings.batch_size)
         self._buffer: list[tuple[Tensor, int, npt.NDArray[np.int32] | None]] = []
+        self.passes = Passes()
+        self.pause: Callable[[], None] = lambda: None  # called between the updates of long training
 
     def _backbone(self) -> nn.Module:
         """A backbone with fresh weights: a copy of the user's own, or one built by name."""

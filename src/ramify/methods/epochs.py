@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import ClassVar
 
-from ramify.methods.engine import Engine
+from ramify.methods.engine import Engine, Passes
 from ramify.methods.recipe import Answer
 from ramify.rehearsal import stored
 
@@ -27,13 +27,20 @@ def warm_restarts(epoch: int) -> float:
 
 
 def train_on_memory(engine: Engine) -> None:
-    """`epochs.count` passes over the memory in random order."""
-    settings, memory = engine.settings, engine.memory
-    for epoch in range(settings.epochs.count):
-        order = engine.rng["epochs"].permutation(memory.size)
-        for start in range(0, memory.size, settings.batch_size):
-            batch = stored(memory, order[start : start + settings.batch_size])
-            engine.update(batch, settings.lr * warm_restarts(epoch))
+    """`epochs.count` passes over the memory in random order, from where `engine.passes` stands."""
+    settings, memory, at = engine.settings, engine.memory, engine.passes
+    try:
+        while at.epoch < settings.epochs.count:
+            if at.place == 0:
+                at.order = engine.rng["epochs"].permutation(memory.size)
+            while at.place < memory.size:
+                batch = stored(memory, at.order[at.place : at.place + settings.batch_size])
+                engine.update(batch, settings.lr * warm_restarts(at.epoch))
+                at.place += settings.batch_size
+                engine.pause()
+            at.epoch, at.place = at.epoch + 1, 0
+    finally:
+        engine.passes = Passes()
 
 
 class FreshModel(Answer):
@@ -51,8 +58,9 @@ class FreshModel(Answer):
     def prepare(self, engine: Engine) -> None:
         """Train anew, unless no sample has arrived since the last time."""
         if self.trained_at != engine.samples:
-            engine.flush()
-            engine.rng.restart(TRAINING, engine.samples)
-            engine.renew()
+            if not engine.passes.begun:
+                engine.flush()
+                engine.rng.restart(TRAINING, engine.samples)
+                engine.renew()
             train_on_memory(engine)
             self.trained_at = engine.samples

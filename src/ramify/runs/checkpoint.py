@@ -51,9 +51,10 @@ class Checkpoints:
         self._signal: int | None = None
 
     def after_part(self, run: Run) -> None:
-        """Called between two parts of the stream: write where one is due; after a signal write and stop."""
+        """Called between two parts of the work: write where one is due; after a signal write and stop."""
         overdue = time.monotonic() - self._written >= self.every
-        if self._signal is not None or overdue or run.position in run.task_end_positions:
+        task_ended = run.step == "learn" and run.position in run.task_end_positions
+        if self._signal is not None or overdue or task_ended:
             self.write(run)
         if self._signal is not None:
             raise self._stopped(f"stopped at sample {run.position:,} of {len(run.stream):,}")

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -113,19 +113,33 @@ class Run:
         self.records: list[Record] = []
         self.task_ends: list[dict[int, npt.NDArray[np.float64]]] = []  # accuracy of each class, per level
         self.position = 0
+        self.step: Literal["learn", "end task", "evaluate"] = "learn"  # what to do next at this position
         self.train_seconds = 0.0
         self.last: Evaluation | None = None
 
     def go(self, folder: RunFolder, *after_part: Callable[[Run], None]) -> Result:
-        """Learn the stream from where it stands to its end; records and result go into the folder."""
-        while self.position < len(self.stream):
-            self._learn(self._next_stop())
-            if self.position in self.task_end_positions:
-                self._timed(self.engine.task_end)
-            if self.position in self.evaluated_at:
-                folder.append(self._evaluate())
+        """Learn the stream from where it stands to its end; records and result go into the folder.
+
+        `after_part` is called after each part, and now and then while a method trains on memory for long.
+        """
+
+        def pause() -> None:
             for act in after_part:
                 act(self)
+
+        self.engine.pause = pause
+        while self.position < len(self.stream) or self.step != "learn":
+            if self.step == "learn":
+                self._learn(self._next_stop())
+                self.step = "end task"
+            if self.step == "end task":
+                if self.position in self.task_end_positions:
+                    self._timed(self.engine.task_end)
+                self.step = "evaluate"
+            if self.position in self.evaluated_at:
+                folder.append(self._evaluate())
+            self.step = "learn"
+            pause()
         folder.check_present()
         folder.write_predictions(self._last_answers().predictions, self.evaluator.truth, self.task_ends)
         folder.write_model(*self._model())
@@ -245,6 +259,7 @@ class Run:
             "torch": torch.get_rng_state(),
             "cuda": torch.cuda.get_rng_state() if self.engine.device.type == "cuda" else None,
             "position": self.position,
+            "step": self.step,
             "train_seconds": self.train_seconds,
             "records": np.frombuffer(records, np.uint8).copy(),  # an array: headers are for small things
             "task_ends": {
@@ -260,7 +275,8 @@ class Run:
         torch.set_rng_state(state["torch"])
         if state["cuda"] is not None and self.engine.device.type == "cuda":
             torch.cuda.set_rng_state(state["cuda"])
-        self.position, self.train_seconds = state["position"], state["train_seconds"]
+        self.position, self.step = state["position"], state["step"]
+        self.train_seconds = state["train_seconds"]
         self.records = [Record.from_dict(values) for values in json.loads(state["records"].tobytes())]
         self.task_ends = [{int(h): v for h, v in levels.items()} for levels in state["task_ends"].values()]
         if state["last"] is not None:
