@@ -197,6 +197,17 @@ def test_gdumb_trains_a_fresh_model_each_time_it_is_asked(monkeypatch):
     assert not torch.equal(starts[0][0]["heads.weights.0"], starts[1][0]["heads.weights.0"])
 
 
+def test_gdumbs_answer_does_not_depend_on_how_often_it_was_asked():
+    toy = Toy.stream(40)
+    engines = [learner(METHODS["gdumb"], toy) for _ in range(2)]
+    for start in (0, 20):
+        for engine in engines:
+            engine.observe(*toy.part(start, start + 20))
+        engines[start // 20].predict(toy.images)
+    engines[0].predict(toy.images)
+    assert same(weights(engines[0]), weights(engines[1]))
+
+
 def test_a_network_by_name_is_drawn_anew_each_time():
     settings = replace(SETTINGS, network=NetworkSettings("resnet18", 0.05))
     engine = Engine(METHODS["gdumb"], settings, SIZE, (0.5,) * 3, (0.25,) * 3)

@@ -200,9 +200,10 @@ def test_a_renewed_model_is_fresh_and_keeps_its_classes():
 
 
 @pytest.mark.parametrize(("classes", "elsewhere"), [(5, 1), (2 * ROWS + 1, 3), (3, 2 * ROWS + 1)])
-def test_model_and_optimizer_restore_into_any_other(classes, elsewhere):
+@pytest.mark.parametrize("steps", [0, 3])
+def test_model_and_optimizer_restore_into_any_other(classes, elsewhere, steps):
     model, optimizer = make_model(classes)
-    train(model, optimizer, 3)
+    train(model, optimizer, steps)
     other, second = make_model(elsewhere, seed=1)
     train(other, second, 2, seed=5)
     other.restore(model.state())
