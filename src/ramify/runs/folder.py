@@ -47,6 +47,10 @@ FILES = (
 Ints = npt.NDArray[np.int64]
 
 
+class FolderInUse(RamifyError):
+    """Another process is at work in a run's folder."""
+
+
 class RunFolder:
     """config.json, stream, tree, records, checkpoints, predictions, model and, written last, result.json."""
 
@@ -97,7 +101,7 @@ class RunFolder:
             except OSError:
                 file.seek(0)
                 holder = file.read().strip() or "unknown"
-                raise RamifyError(
+                raise FolderInUse(
                     f"{self.path} is in use by process {holder}; wait for it to end, or choose another --out"
                 ) from None
             with writing(self.path):

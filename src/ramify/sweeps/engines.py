@@ -19,8 +19,9 @@ POLL = 0.5  # seconds between looks at the jobs
 class Engine(Protocol):
     """Local processes, a Ray cluster, Slurm."""
 
-    places: int
-    """How many jobs it takes at a time."""
+    @property
+    def places(self) -> int:
+        """How many jobs it takes at a time."""
 
     def start(self, job: Job) -> None:
         """Begin a job; called when a place is free."""

@@ -22,7 +22,7 @@ class StudyFolder:
     """Where a study's runs are; a run's folder has its name, so what is finished is found again."""
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
+        self.path = Path(path).absolute()  # workers may have another working directory
 
     def of(self, run: StudyRun) -> Path:
         """The folder of a run."""

@@ -20,11 +20,13 @@ import torch
 from ramify.errors import RamifyError
 from ramify.runs.answers import ANSWERS, answers_alone, work_out
 from ramify.runs.execute import run_config
-from ramify.runs.folder import RunFolder
+from ramify.runs.folder import FolderInUse, RunFolder
 from ramify.runs.run import Run, evaluated_at, prepare_dataset, prepare_stream
+from ramify.sweeps.store import working_copy
 from ramify.sweeps.study import StudyRun
 
 PROGRESS, LOG, ERRORS = "progress.json", "log.txt", "errors.txt"
+PATIENCE = 60.0  # seconds until a folder that another process works in is given up
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,8 @@ class How:
     device: str = "auto"
     threads: int = 1
     checkpoint_every: float = 300.0
+    store: str | None = None
+    """Where workers that do not share the study's folder keep the runs: any URL that fsspec knows."""
 
 
 @dataclass(frozen=True)
@@ -80,33 +84,43 @@ class RunJob:
 
     def work(self) -> Outcome:
         """What the run prints goes to its log.txt, what goes wrong to its errors.txt as well."""
-        how = self.how
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with logged(self.folder / LOG):
+        with working_copy(self.how.store, self.folder) as (folder, keep):
+            with logged(folder / LOG):
+                try:
+                    self._go(folder, keep)
+                except Exception as error:
+                    return self._failed(outcome_of(error), folder)
+            (folder / PROGRESS).unlink(missing_ok=True)
+        return Outcome()
+
+    def _go(self, folder: Path, keep: Callable[[], None]) -> None:
+        how, watch, patience = self.how, _watch(folder, keep), time.monotonic() + PATIENCE
+        while True:
             try:
                 run_config(
                     self.run.config,
-                    self.folder,
+                    folder,
                     resume=True,
                     device=how.device,
                     threads=how.threads,
                     data_dir=how.data_dir,
                     checkpoint_every=how.checkpoint_every,
-                    watch=_watch(self.folder),
+                    watch=watch,
                     preset=self.run.preset,
                 )
-            except Exception as error:
-                return self._failed(outcome_of(error))
-        (self.folder / PROGRESS).unlink(missing_ok=True)
-        return Outcome()
+                return
+            except FolderInUse:  # by a worker that was given up as lost and has not ended yet
+                if time.monotonic() > patience:
+                    raise
+                time.sleep(1)
 
     def lost(self, why: str) -> Outcome:
         """The run continues from its checkpoint."""
-        return self._failed(Outcome(why, again=True))
+        return self._failed(Outcome(why, again=True), self.folder)
 
-    def _failed(self, outcome: Outcome) -> Outcome:
+    def _failed(self, outcome: Outcome, folder: Path) -> Outcome:
         when = datetime.now(timezone.utc).isoformat(timespec="seconds")
-        with suppress(OSError), (self.folder / ERRORS).open("a", encoding="utf-8") as file:
+        with suppress(OSError), (folder / ERRORS).open("a", encoding="utf-8") as file:
             file.write(f"{when}  {outcome.error}\n")
         return outcome
 
@@ -129,9 +143,9 @@ class AnswerJob:
     def work(self) -> Outcome:
         """The answer goes into the run's folder; the run looks for it there."""
         path = self.folder / ANSWERS / f"{self.position}.safetensors"
-        path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists():
             return Outcome()
+        path.parent.mkdir(parents=True, exist_ok=True)
         with logged(self.folder / LOG):
             try:
                 torch.set_num_threads(self.how.threads)
@@ -153,7 +167,7 @@ class AnswerJob:
 def jobs_for(run: StudyRun, folder: Path, how: How, places: int) -> list[RunJob | AnswerJob]:
     """The job of a run, after one for each of its answers but the last where these can go side by side."""
     config = run.config
-    if places == 1 or not answers_alone(config):
+    if places == 1 or how.store is not None or not answers_alone(config):
         return [RunJob(run, folder, how)]
     asked = evaluated_at(config, prepare_stream(config, prepare_dataset(config, how.data_dir)))
     answers = [AnswerJob(run, folder, how, at) for at in asked[len(RunFolder(folder).records()) : -1]]
@@ -163,7 +177,7 @@ def jobs_for(run: StudyRun, folder: Path, how: How, places: int) -> list[RunJob 
 def outcome_of(error: Exception) -> Outcome:
     """A mistake is the same the next time; anything else is printed with its traceback and tried again."""
     if isinstance(error, RamifyError):
-        return Outcome(str(error), again=False)
+        return Outcome(str(error), again=isinstance(error, FolderInUse))
     traceback.print_exception(error)
     return Outcome(" ".join(f"{type(error).__name__}: {error}".split()), again=True)
 
@@ -177,8 +191,8 @@ def read_progress(folder: Path) -> dict[str, Any] | None:
     return values
 
 
-def _watch(folder: Path, every: float = 1.0) -> Callable[[Run], None]:
-    """Write progress.json once a second, and a line to the log for each evaluation."""
+def _watch(folder: Path, keep: Callable[[], None], every: float = 1.0) -> Callable[[Run], None]:
+    """Write progress.json and call `keep` once a second; a line to the log for each evaluation."""
     last, logged = 0.0, 0
 
     def watch(run: Run) -> None:
@@ -187,6 +201,7 @@ def _watch(folder: Path, every: float = 1.0) -> Callable[[Run], None]:
         if now - last >= every:
             last = now
             _write_progress(folder / PROGRESS, run)
+            keep()
         for record in run.records[logged:]:
             figures = "  ".join(f"{level}: {100 * value:.1f}" for level, value in record.accuracy.items())
             print(

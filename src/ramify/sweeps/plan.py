@@ -114,6 +114,7 @@ def print_plan(study: Study, out: str | Path, how: How, workers: int | None = No
         wall = duration(wall_seconds(seconds, engine.places))
         text = (
             f"{len(found)} of {len(study)} runs to do: {duration(sum(seconds))} of computing, {wall} with "
-            f"{engine.places} at a time, {size(most)} of memory. With the paper's settings, by multiply-adds: about {duration(paper)} of computing."
+            f"{engine.places} at a time, {size(most)} of memory. "
+            f"With the paper's settings, by multiply-adds: about {duration(paper)} of computing."
         )
         console.print(text, highlight=False, soft_wrap=True)

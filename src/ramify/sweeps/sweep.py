@@ -13,6 +13,7 @@ from ramify.sweeps.engines import Engine, drive
 from ramify.sweeps.folder import StudyFolder
 from ramify.sweeps.jobs import How, jobs_for
 from ramify.sweeps.local import Local
+from ramify.sweeps.store import Store
 from ramify.sweeps.study import Study, StudyRun
 from ramify.sweeps.table import Table
 from ramify.sweeps.words import duration
@@ -41,8 +42,8 @@ def sweep(
         raise RamifyError(f"retries is {retries}; it must be 0 or more")
     if not shared:
         folder.check(study)
-    results = {run.name: folder.result(run) for run in study}
-    missing = [run for run in study if results[run.name] is None]
+    _fetch(study, folder, how)
+    missing = [run for run in study if folder.result(run) is None]
     if missing:
         prepare_datasets(missing, how)
         with folder.locked(), Table(study, folder, quiet) as table:
@@ -50,6 +51,7 @@ def sweep(
                 folder.write(study)
             jobs = [job for run in missing for job in jobs_for(run, folder.of(run), how, engine.places)]
             done = drive(engine, jobs, table, retries)
+        _fetch(study, folder, how)
         errors = {run.name: done[run.name].error for run in missing if done[run.name].error is not None}
         for name, error in errors.items():
             raise RamifyError(
@@ -60,6 +62,15 @@ def sweep(
     if not quiet:
         _say_totals(study, finished, how)
     return finished
+
+
+def _fetch(study: Study, folder: StudyFolder, how: How) -> None:
+    """Bring the finished runs of the store, where there is one, to the study's folder."""
+    if how.store is not None:
+        for run in study:
+            store = Store(how.store, run.name)
+            if folder.result(run) is None and store.finished():
+                store.pull(folder.of(run))
 
 
 def prepare_datasets(runs: list[StudyRun], how: How) -> None:
