@@ -164,8 +164,8 @@ def test_a_memory_holds_at_least_one_image():
         Memory(0, PIXEL)
 
 
-def test_the_reservoir_is_uniform_over_the_stream():
-    runs, stream, capacity = 1500, 60, 12
+@pytest.mark.parametrize(("runs", "stream", "capacity"), [(3000, 5, 2), (500, 60, 12)])
+def test_the_reservoir_is_uniform_over_the_stream(runs, stream, capacity):
     kept = np.zeros(stream)
     rng = np.random.default_rng(0)
     for _ in range(runs):
