@@ -218,9 +218,7 @@ class Learner:
         if self.taxonomy is not None:
             return ancestors_in(self.taxonomy, engine.classes)
         keep = engine.recipe.keep
-        votes: Ints = (
-            keep.votes.counts.astype(np.int64) if isinstance(keep, PseudoLabel) else self._ask_memory()
-        )
+        votes = keep.votes.counts if isinstance(keep, PseudoLabel) else self._ask_memory()
         votes = np.pad(votes, (0, max(0, len(engine.classes) - len(votes))))
         return Ties.by_votes(engine.classes, votes).ancestors()
 

@@ -1,0 +1,88 @@
+"""`ramify describe`: what a saved model knows."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ramify.cli.parser import Parser
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from ramify.learner import Learner
+    from ramify.taxonomy import Taxonomy
+
+LOG_LINES = 10
+WEAKEST = 5
+
+
+def main(argv: list[str]) -> int:
+    """Run `ramify describe`."""
+    parser = Parser(
+        prog="ramify describe",
+        description="Levels, labels, memory, accuracy log and the label tree that the model has worked out.",
+    )
+    parser.add_argument("model", metavar="MODEL", type=Path, help="a folder written by `ramify learn`")
+    parser.add_argument("--all", action="store_true", help="fold nothing in the tree")
+    parser.add_argument("--own-code", action="store_true", help="let the model import your method or network")
+    args = parser.parse_args(argv)
+
+    from rich.console import Console
+
+    from ramify.learner import Learner
+    from ramify.taxonomy.show import render
+
+    learner = Learner.load(args.model, own_code=args.own_code)
+    console = Console(highlight=False)
+    params = learner.get_params()
+    console.print(
+        f"{params['method']} on images of {params['image_size']} pixels: {learner.samples:,} samples, "
+        f"{learner.updates:,} updates, memory for {params['memory_size']:,} images"
+    )
+    if not learner.levels:
+        sys.stdout.write("It has not learned anything yet.\n")
+        return 0
+    console.print(_levels(learner))
+    entries = learner.notes.get("learn", {}).get("log", [])
+    if entries:
+        console.print(_log(entries))
+    tree = learner.hierarchy()
+    console.print(render(tree, "The tree that the model's answers make", args.all))
+    for child, parent, support in _ties(tree)[:WEAKEST]:
+        console.print(f"weakly tied: {child} to {parent} ({support:.0%} of its stored images)")
+    return 0
+
+
+def _levels(learner: Learner) -> Table:
+    from rich.table import Table
+
+    table = Table("level", "labels", "stored images", "fewest", box=None, pad_edge=False)
+    for level, counts in learner.memory_counts().items():
+        least = min(counts, key=lambda label: counts[label])
+        table.add_row(str(level), str(len(counts)), str(sum(counts.values())), f"{least} {counts[least]}")
+    return table
+
+
+def _log(entries: list[dict[str, dict[str, float]]]) -> Table:
+    from rich.table import Table
+
+    levels = sorted({level for entry in entries for level in entry["accuracy"]}, key=int)
+    columns = ("samples", *(f"level {level}" for level in levels))
+    table = Table(*columns, title="Right before learning, %", title_justify="left", box=None, pad_edge=False)
+    for entry in entries[-LOG_LINES:]:
+        cells = (entry["accuracy"].get(level) for level in levels)
+        table.add_row(f"{entry['samples']:,}", *("" if v is None else f"{100 * v:.1f}" for v in cells))
+    return table
+
+
+def _ties(tree: Taxonomy) -> list[tuple[str, str, float]]:
+    """Child, parent and support of the ties that less than nine in ten answers speak for, weakest first."""
+    found = set()
+    for level in range(2, tree.depth + 1):
+        for leaf, text in enumerate(tree.leaf_attributes[f"support{level}"]):
+            path = tree.path(leaf)
+            if text and float(text) < 0.9:
+                found.add((path[level - 1], path[level - 2], float(text)))
+    return sorted(found, key=lambda tie: tie[2])

@@ -1,0 +1,121 @@
+"""`ramify learn`: teach a model from a list of labelled images, once each."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ramify.cli.parser import Parser
+from ramify.errors import RamifyError
+
+if TYPE_CHECKING:
+    from ramify.learner import Learner
+    from ramify.learner.manifest import Lesson
+
+
+def main(argv: list[str]) -> int:
+    """Run `ramify learn`."""
+    parser = Parser(
+        prog="ramify learn",
+        description="Teach a model from a CSV of labelled images (path,label,level), each once, in order. "
+        "A model that is there already goes on where it is; rows that it knows are not learned again.",
+    )
+    parser.add_argument(
+        "manifest", metavar="CSV", type=Path, help="columns path, label and level (1: coarsest)"
+    )
+    parser.add_argument(
+        "--images", metavar="DIR", type=Path, help="where paths begin; default: beside the CSV"
+    )
+    parser.add_argument("--out", metavar="DIR", type=Path, required=True, help="folder of the model")
+    parser.add_argument("--follow", action="store_true", help="read on as the file grows, until Ctrl-C")
+    parser.add_argument("--taxonomy", help="a tree (file or name): labels are checked, level may be left out")
+    parser.add_argument("--method", help="default pl-fms; see `ramify methods`")
+    parser.add_argument("--image-size", type=int, help="images are stretched to this side; default 64")
+    parser.add_argument("--memory-size", type=int, help="images kept for rehearsal; default 2000")
+    parser.add_argument(
+        "--network", help="resnet18, resnet34 or package.module:factory; default a narrow resnet18"
+    )
+    parser.add_argument("--seed", type=int, help="default 0")
+    parser.add_argument(
+        "--set",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="any other setting: augment.flip=false",
+    )
+    parser.add_argument("--device", choices=("auto", "cpu", "cuda", "mps"), default="auto")
+    parser.add_argument("--save-every", metavar="SECONDS", type=float, default=60.0, help="default 60")
+    parser.add_argument(
+        "--own-code", action="store_true", help="let a saved model import your method or network"
+    )
+    args = parser.parse_args(argv)
+
+    from ramify.learner.manifest import Lesson, teach
+    from ramify.learner.signals import Listening
+    from ramify.runs.folder import RunFolder
+
+    names = ("method", "image_size", "memory_size", "network", "seed")
+    given = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
+    given |= _settings(args.set)
+    with RunFolder(args.out).locked(), Listening() as signals:
+        learner = _learner(args.out, given, args.taxonomy, args.device, args.own_code)
+        lesson = Lesson(learner, args.manifest, args.images)
+        teach(lesson, args.out, args.follow, args.save_every, signals.heard, Progress(lesson).show)
+    sys.stderr.write(f"{learner.samples:,} samples learned; the model is in {args.out}\n")
+    if not args.follow:
+        signals.refuse("stopped; the same command goes on from here")
+    return 0
+
+
+def _learner(out: Path, given: dict[str, Any], tree: str | None, device: str, own_code: bool) -> Learner:
+    """The model in the folder, or a new one."""
+    from ramify.learner import Learner
+    from ramify.learner.saving import FILE
+    from ramify.taxonomy import read_taxonomy
+
+    taxonomy = None if tree is None else read_taxonomy(tree)
+    if not (out / FILE).exists():
+        return Learner(taxonomy=taxonomy, device=device, **given)
+    learner = Learner.load(out, device=device, own_code=own_code)
+    alike = Learner(**(learner.get_params() | given))
+    same = all(alike.get_params()[name] == learner.get_params()[name] for name in given if name in _FIXED)
+    if not same or alike.settings != learner.settings:
+        raise RamifyError(f"{out} holds a model with other settings; leave them out, or choose another --out")
+    if taxonomy is not None:
+        learner.taxonomy = taxonomy  # it may have grown
+    return learner
+
+
+_FIXED = ("method", "image_size", "seed")  # what is not in the settings
+
+
+def _settings(pairs: list[str]) -> dict[str, Any]:
+    """`augment.flip=false` → {"augment": {"flip": False}}."""
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals:
+            raise RamifyError(f"--set {pair}: expected NAME=VALUE, such as augment.flip=false")
+        try:
+            value = json.loads(text)
+        except ValueError:
+            value = text
+        table, _, field = name.rpartition(".")
+        (found.setdefault(table, {}) if table else found)[field] = value
+    return found
+
+
+class Progress:
+    """A line on stderr for each entry of the accuracy log."""
+
+    def __init__(self, lesson: Lesson) -> None:
+        self.shown = len(lesson.notes["log"])
+
+    def show(self, lesson: Lesson) -> None:
+        """Tell what is new."""
+        for entry in lesson.notes["log"][self.shown :]:
+            parts = (f"level {level} {100 * value:.1f}%" for level, value in entry["accuracy"].items())
+            sys.stderr.write(f"{entry['samples']:,} samples  right before learning: {', '.join(parts)}\n")
+        self.shown = len(lesson.notes["log"])
