@@ -19,8 +19,8 @@ class Classes(Stateful):
     >>> classes = Classes()
     >>> classes.meet(1, "animal", when=0), classes.meet(2, "dog", when=5), classes.meet(1, "animal", when=9)
     (0, 1, 0)
-    >>> classes.of_level(2), classes.first_seen[1]
-    (array([1]), 5)
+    >>> classes.of_level(2).tolist(), classes.first_seen.tolist()
+    ([1], [0, 5])
     """
 
     _state: ClassVar[tuple[str, ...]] = ("labels", "level_of", "first_seen")

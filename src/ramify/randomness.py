@@ -15,7 +15,7 @@ class Generators:
     A part draws only from its own generator, so changing how one part draws (more memory, another
     augmentation) leaves the draws of the others as they were.
 
-    >>> Generators(0)["memory"].integers(100) == Generators(0)["memory"].integers(100)
+    >>> bool(Generators(0)["memory"].integers(100) == Generators(0)["memory"].integers(100))
     True
     """
 
