@@ -15,6 +15,7 @@ from ramify.reports.markup import Markup, el, join
 from ramify.reports.series import scenarios
 
 if TYPE_CHECKING:
+    import uvicorn
     from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import Response
@@ -103,7 +104,10 @@ def admits(hosts: tuple[str, ...], header: str) -> bool:
 
 
 def make_app(root: Path, hosts: tuple[str, ...] = LOCAL) -> Starlette:
-    """The application; requests for a host that is not in `hosts` are refused (no hosts: any may ask)."""
+    """The application; requests for a host that is not in `hosts` are refused (no hosts: any may ask).
+
+    Its event streams end when `app.state.closing()` says so.
+    """
     try:
         from starlette.applications import Starlette
         from starlette.concurrency import run_in_threadpool
@@ -129,7 +133,9 @@ def make_app(root: Path, hosts: tuple[str, ...] = LOCAL) -> Starlette:
         return HTMLResponse(await run_in_threadpool(folder.view), 200, headers)
 
     async def events(request: Request) -> Response:
-        return StreamingResponse(_changes(folder), 200, headers, "text/event-stream")
+        return StreamingResponse(
+            _changes(folder, request.app.state.closing), 200, headers, "text/event-stream"
+        )
 
     def checked(answer: Endpoint) -> Endpoint:
         async def check(request: Request) -> Response:
@@ -140,15 +146,17 @@ def make_app(root: Path, hosts: tuple[str, ...] = LOCAL) -> Starlette:
         return check
 
     pages = {"/": page, "/view": fragment, "/events": events}
-    return Starlette(routes=[Route(path, checked(answer)) for path, answer in pages.items()])
+    app = Starlette(routes=[Route(path, checked(answer)) for path, answer in pages.items()])
+    app.state.closing = lambda: False
+    return app
 
 
-async def _changes(folder: Folder) -> AsyncIterator[str]:
+async def _changes(folder: Folder, closing: Callable[[], bool]) -> AsyncIterator[str]:
     """A message now, and whenever a run has changed."""
     from starlette.concurrency import run_in_threadpool
 
     last, silent = None, 0.0
-    while True:
+    while not closing():
         stamp = await run_in_threadpool(folder.stamp)
         if stamp != last:
             last, silent = stamp, 0.0
@@ -163,8 +171,23 @@ async def _changes(folder: Folder) -> AsyncIterator[str]:
 def serve(root: Path, host: str = "127.0.0.1", port: int = 8765) -> None:
     """Serve the live page until interrupted."""
     app = make_app(root, allowed_hosts(host))
+    server = make_server(app, host, port)
+    server.run()
+
+
+def make_server(app: Starlette, host: str, port: int) -> uvicorn.Server:
+    """A server that lets its event streams end before it does."""
     import uvicorn
 
-    uvicorn.run(
-        app, host=host, port=port, log_level="warning", timeout_graceful_shutdown=1, server_header=False
+    settings = uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        log_level="warning",
+        ws="none",
+        timeout_graceful_shutdown=5,
+        server_header=False,
     )
+    server = uvicorn.Server(settings)
+    app.state.closing = lambda: server.should_exit
+    return server

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -148,17 +150,19 @@ def details_section(part: Scenario, number: int, datasets: Datasets | None) -> M
     options = [el("option", series.label, value=series.key) for series in found]
     chooser = el("select", *options, data_choose=group, id=f"choose-{group}", autocomplete="off")
     label = el("label", "Method: ", chooser)
-    bodies = [
-        el(
-            "div",
-            el("h3", series.label) if len(found) > 1 else None,
-            content,
-            data_detail=series.key,
-            data_group=group,
-        )
-        for series, content in found.items()
-    ]
+    bodies: list[Markup] = []
+    for series, content in found.items():
+        whole = join([el("h3", series.label) if len(found) > 1 else None, content])
+        plain = not bodies  # the others are packed: together they can be several megabytes
+        body = whole if plain else None
+        packed = None if plain else pack(whole)
+        bodies.append(el("div", body, data_detail=series.key, data_group=group, data_packed=packed))
     return join([el("h3", "One method in detail"), el("p", label) if len(found) > 1 else None, *bodies])
+
+
+def pack(markup: Markup) -> str:
+    """Markup compressed, as text; the page unpacks it when it is asked for."""
+    return base64.b64encode(gzip.compress(markup.encode(), 9, mtime=0)).decode()
 
 
 def _detail(series: Series, datasets: Datasets | None) -> Markup:

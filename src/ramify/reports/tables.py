@@ -165,6 +165,7 @@ SCALARS: dict[str, tuple[str, float]] = {
     "severity": ("height of mistakes", 1.0),
     "updates": ("updates", 1.0),
     "seconds": ("seconds", 1.0),
+    "peak_memory": ("peak memory (MB)", 1e-6),
 }
 
 

@@ -17,12 +17,23 @@
     for (const part of all("[data-series]")) part.classList.toggle("off", hidden.has(part.dataset.series));
   }
 
+  async function unpack(part) {
+    const bytes = Uint8Array.from(atob(part.dataset.packed), (c) => c.charCodeAt(0));
+    delete part.dataset.packed;
+    const plain = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+    const view = new DOMParser().parseFromString(await new Response(plain).text(), "text/html");
+    part.replaceChildren(...view.body.childNodes);
+    refresh();
+  }
+
   function applyDetails() {
     for (const chooser of all("select[data-choose]")) {
       const wanted = detail[chooser.dataset.choose];
       if ([...chooser.options].some((option) => option.value === wanted)) chooser.value = wanted;
-      chooser.parentElement.hidden = false;
-      for (const part of all(`[data-group="${chooser.dataset.choose}"]`)) part.hidden = part.dataset.detail !== chooser.value;
+      for (const part of all(`[data-group="${chooser.dataset.choose}"]`)) {
+        part.hidden = part.dataset.detail !== chooser.value;
+        if (!part.hidden && part.dataset.packed) unpack(part);
+      }
     }
   }
 

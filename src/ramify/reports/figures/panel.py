@@ -8,6 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from PIL import ImageFont
+
 from ramify.files import write_atomic
 from ramify.reports.figures.theme import stylesheet
 from ramify.reports.markup import Markup, el, join, number
@@ -94,9 +96,12 @@ def label(x: float, y: float, text: str, anchor: str | None = None, **attributes
 @cache
 def text_width(text: str, size: float) -> float:
     """About how wide a text is; a little more than in Helvetica, so that nothing touches."""
-    from PIL import ImageFont
+    return 1.06 * float(_font().getlength(text.replace("\n", " "))) * size / 20
 
-    return 1.06 * float(ImageFont.load_default(20).getlength(text.replace("\n", " "))) * size / 20
+
+@cache
+def _font() -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
+    return ImageFont.load_default(20)
 
 
 def fit(text: str, width: float, size: float) -> str:
