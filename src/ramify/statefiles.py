@@ -47,7 +47,7 @@ def _take_apart(value: Any, name: str, tensors: dict[str, torch.Tensor]) -> Any:
         return {key: _take_apart(item, f"{name}/{key}", tensors) for key, item in value.items()}
     if isinstance(value, torch.Tensor | np.ndarray):
         kind = "tensor" if isinstance(value, torch.Tensor) else "array"
-        tensors[name] = torch.as_tensor(value).detach().cpu().contiguous().clone()
+        tensors[name] = torch.as_tensor(value).detach().cpu().contiguous()
         return {f"${kind}": name}
     if isinstance(value, np.integer | np.floating):
         return value.item()

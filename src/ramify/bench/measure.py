@@ -10,12 +10,15 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from multiprocessing import get_context
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import perf_counter
 
 import numpy as np
 
 from ramify.bench.workload import Workload, bare_forward, bare_loop
 from ramify.methods.engine import LOOK
+from ramify.runs.checkpoint import EVERY, write_checkpoint
 
 Timed = Callable[[int], float]
 
@@ -64,6 +67,22 @@ def evaluation_ratio(work: Workload, blocks: int = 5) -> dict[str, float]:
         return (perf_counter() - start) / (count * LOOK)
 
     return interleave(bare_forward(work, LOOK), asked, blocks, 4)
+
+
+def checkpoint_share(work: Workload, blocks: int = 5) -> dict[str, float]:
+    """Share of a run's time that goes into checkpoints at the default interval, and what one costs."""
+    stream = work.engine()
+    engine = stream.engine
+    stream.updates(2)  # the optimiser's moments
+    engine.task_end()
+    with TemporaryDirectory() as folder:
+        path, times = Path(folder) / "checkpoint-000001.safetensors", []
+        for _ in range(blocks):
+            start = perf_counter()
+            write_checkpoint(path, engine.state(), {})
+            times.append(perf_counter() - start)
+        seconds = statistics.median(times)
+        return {"share": seconds / EVERY, "seconds": seconds, "bytes": float(path.stat().st_size)}
 
 
 def start_up(blocks: int = 5) -> float:

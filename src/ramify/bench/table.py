@@ -8,6 +8,7 @@ from typing import Any
 
 from ramify.bench.measure import (
     admission,
+    checkpoint_share,
     evaluation_ratio,
     peak_memory,
     start_up,
@@ -96,6 +97,9 @@ def run_bench(quick: bool, show: Show) -> dict[str, Any]:
     report["admission_seconds"] = seconds
     report["evaluation"] = evaluation_ratio(small("er"))
     tell(Row("evaluation ÷ bare forward pass, 5 levels", report["evaluation"]["ratio"], "×", 0.9))
+    report["checkpoint"] = checkpoint_share(paper("ewc++"))
+    share = 100 * report["checkpoint"]["share"]
+    tell(Row("checkpoints of ewc++ resnet34 every 300 s, share of the time", share, "%", 2, True))
     report["start_up_seconds"] = start_up()
     tell(Row("ramify --help", report["start_up_seconds"], "s", 0.3, True))
     report["peak_bytes"] = peak_memory(small("pl-fms"))

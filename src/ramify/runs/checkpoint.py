@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ramify.errors import RamifyError
 from ramify.files import write_atomic
+from ramify.state import State
 from ramify.statefiles import load_state, save_state
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ramify")
 
+EVERY = 300.0  # seconds between checkpoints unless told otherwise
 KEPT = 2  # generations on disk: the newest, and the one before in case the newest is damaged
 
 
@@ -42,7 +44,7 @@ class Checkpoints:
     pair that agrees is whole.
     """
 
-    def __init__(self, folder: RunFolder, every: float = 300.0) -> None:
+    def __init__(self, folder: RunFolder, every: float = EVERY) -> None:
         if not every >= 0:
             raise RamifyError(f"checkpoint_every is {every}; it is a number of seconds, 0 or more")
         self.folder, self.every = folder, every
@@ -65,8 +67,7 @@ class Checkpoints:
         self.folder.check_present()
         path = self._path(max(self._numbers(), default=0) + 1)
         written = datetime.now(timezone.utc).isoformat(timespec="seconds")
-        save_state(path, run.state(), {**run.identity(), "samples": run.position, "written": written})
-        write_atomic(path.with_suffix(".sha256"), _checksum_line(path))
+        write_checkpoint(path, run.state(), {**run.identity(), "samples": run.position, "written": written})
         for number in self._numbers()[:-KEPT]:
             self._remove(number)
         self._written = time.monotonic()
@@ -136,6 +137,13 @@ class Checkpoints:
         path = self._path(number)
         path.with_suffix(".sha256").unlink(missing_ok=True)
         path.unlink(missing_ok=True)
+
+
+def write_checkpoint(path: Path, state: State, about: dict[str, Any]) -> None:
+    """One generation: the state, and after it the checksum that makes it valid."""
+    path.with_suffix(".sha256").unlink(missing_ok=True)
+    save_state(path, state, about)
+    write_atomic(path.with_suffix(".sha256"), _checksum_line(path))
 
 
 def refuse_differences(here: dict[str, Any], there: dict[str, Any], where: str) -> None:
