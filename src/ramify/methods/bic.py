@@ -25,8 +25,8 @@ from ramify.training.targets import Targets, cross_entropy
 class ReservoirAndValidation(Reservoir):
     """A reservoir, and beside it a class-balanced validation set of a share of the memory.
 
-    Each sample of the stream goes to the validation set with a probability equal to that share, before it is
-    trained on; what is pushed out of the validation set is dropped.
+    A share of the stream is set aside for it before training, as long as that fills it or makes it more
+    balanced; afterwards all samples are trained on. What is pushed out of the validation set is dropped.
     """
 
     _state: ClassVar[tuple[str, ...]] = ("seen", "validation")
@@ -49,7 +49,8 @@ class ReservoirAndValidation(Reservoir):
 
     def reserve(self, image: Tensor, cls: int) -> bool:
         """Put a share of the stream into the validation set instead of training on it."""
-        taken = bool(self.rng.random() < self.share)
+        wanted = not self.validation.full or self.validation.most_frequent(cls) != cls
+        taken = wanted and bool(self.rng.random() < self.share)
         if taken:
             self.balanced.offer(image, cls)
         return taken
@@ -62,13 +63,14 @@ class BiasLayers(Answer):
     those of earlier tasks stay. A task's first answer waits for no end: only `next_task` needs one.
     """
 
-    _state: ClassVar[tuple[str, ...]] = ("before", "alpha", "beta")
+    _state: ClassVar[tuple[str, ...]] = ("before", "alpha", "beta", "fitted_at")
     LR, BATCH = 1e-3, 100
 
     def __init__(self, keep: ReservoirAndValidation, settings: BicSettings, rng: np.random.Generator) -> None:
         self.keep, self.settings, self.rng = keep, settings, rng
         self.before = 0  # classes met before the current task
         self.alpha, self.beta = torch.ones(0), torch.zeros(0)  # class -> correction
+        self.fitted_at = -1  # samples seen at the last fit
 
     def next_task(self, engine: Engine) -> None:
         """The task is over: its corrections are final."""
@@ -81,6 +83,9 @@ class BiasLayers(Answer):
 
     def prepare(self, engine: Engine) -> None:
         """Fit α and β of the current task, per level, on the validation set."""
+        if self.fitted_at == engine.samples:
+            return
+        self.fitted_at = engine.samples
         classes, device = engine.classes, engine.device
         missing = len(classes) - len(self.alpha)
         self.alpha = torch.cat([self.alpha, torch.ones(missing)])
