@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from pathlib import Path
 
+from ramify.cli.parser import Parser
+
 
 def main(argv: list[str]) -> int:
     """Measure, print a table, write a JSON file."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         "ramify bench",
         description="Measure what the methods cost beside the bare training loop on this machine.",
     )

@@ -6,6 +6,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ramify.cli.parser import Parser
+
 if TYPE_CHECKING:
     from ramify.datasets import Dataset
 
@@ -19,13 +21,13 @@ def main(argv: list[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="ramify data", description="List, get, check and show datasets.")
+    parser = Parser(prog="ramify data", description="List, get, check and show datasets.")
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    place = argparse.ArgumentParser(add_help=False)
+    place = Parser(add_help=False)
     place.add_argument(
         "--data-dir", type=Path, help="where datasets live (default: RAMIFY_DATA, else the user's cache)"
     )
-    one = argparse.ArgumentParser(add_help=False, parents=[place])
+    one = Parser(add_help=False, parents=[place])
     one.add_argument("name", metavar="NAME", help="a dataset's name, or the path of your own")
     one.add_argument(
         "--size", type=int, help="side of the square images, in pixels (default: the dataset's own)"

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
+
+from ramify.cli.parser import Parser
 
 METHODS = ("er", "clib", "pl-fms")
 
 
 def main(argv: list[str]) -> int:
     """Run the methods one after the other and print their table."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         "ramify demo", description="Learn the built-in images, level after level, with ER, CLIB and PL-FMS."
     )
     parser.add_argument("--out", default="runs/demo", help="folder for the results (default: %(default)s)")

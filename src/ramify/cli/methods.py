@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
+from ramify.cli.parser import Parser
 
 
 def main(argv: list[str]) -> int:
     """Print the table."""
-    argparse.ArgumentParser(
-        "ramify methods", description="List the methods and the parts they are made of."
-    ).parse_args(argv)
+    Parser("ramify methods", description="List the methods and the parts they are made of.").parse_args(argv)
     from rich.console import Console
     from rich.table import Table
 

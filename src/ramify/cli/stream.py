@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ramify.cli.parser import Parser
 from ramify.errors import RamifyError
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def main(argv: list[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="ramify stream", description="Show which classes arrive when.")
+    parser = Parser(prog="ramify stream", description="Show which classes arrive when.")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     show = commands.add_parser("show", help="print the tasks of a stream and draw it")
     show.add_argument("--dataset", required=True, help="a dataset's name, or the path of your own")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
+from ramify.cli.parser import Parser
 
 
 def main(argv: list[str]) -> int:
     """Run `ramify taxonomy`."""
-    parser = argparse.ArgumentParser(prog="ramify taxonomy", description="Show a label tree.")
+    parser = Parser(prog="ramify taxonomy", description="Show a label tree.")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     show = commands.add_parser("show", help="print a tree with the number of leaves below each class")
     show.add_argument(
