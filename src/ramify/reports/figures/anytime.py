@@ -57,12 +57,13 @@ def _panel(scenario: Scenario, level: int, prefix: str) -> Panel:
     tasks = [
         el("path", d=f"M{number(x)} {number(axes.top)}V{number(axes.bottom)}", class_="task") for x in ends
     ]
+    drawn = [_line(axes, series, points) for series, points in lines.items() if points]
     body = join(
         [
             label(0, 13, name, class_="b"),
             axes.frame("samples seen", "accuracy (%)"),
             *tasks,
-            *(_line(axes, series, points) for series, points in lines.items() if points),
+            el("g", *drawn, class_="many" if len(drawn) > 5 else None),
         ]
     )
     return Panel(f"Any-time accuracy, {name}", WIDTH, HEIGHT, body, axes.hover())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ramify.reports.figures.axes import Axes, count
 from ramify.reports.figures.panel import Panel, label, marker, text_width
 from ramify.reports.markup import Markup, el, join
@@ -46,32 +48,26 @@ def _panel(level: int, points: list[tuple[Series, Figure, Figure]]) -> Panel:
         label(0, 13, f"level {level}", class_="b"),
         axes.frame("images through the network", "final accuracy (%)"),
     ]
-    taken: list[tuple[float, float, float]] = []
-    for series, price, accuracy in sorted(points, key=lambda point: -point[2].mean):
-        x, y = axes.x(price.mean), axes.y(accuracy.mean)
+    places = [(axes.x(price.mean), axes.y(accuracy.mean)) for _, price, accuracy in points]
+    taken = [(x - 4, y, x + 4) for x, y in places]
+    for (series, price, accuracy), (x, y) in zip(points, places, strict=True):
         mark = [marker(series.style, x, y, 4.0)]
         if accuracy.std:
-            low, high = (
-                axes.y(max(accuracy.mean - accuracy.std, 0)),
-                axes.y(min(accuracy.mean + accuracy.std, top)),
-            )
-            mark.insert(
-                0, el("path", d=f"M{x:.1f} {low:.1f}V{high:.1f}", class_=f"line s{series.style.color}")
-            )
-        name, place = _label(series.label, x, y, taken)
+            ends = [axes.y(np.clip(accuracy.mean + sign * accuracy.std, 0, top)) for sign in (-1, 1)]
+            line = el("path", d=f"M{x:.1f} {ends[0]:.1f}V{ends[1]:.1f}", class_=f"line s{series.style.color}")
+            mark.insert(0, line)
+        name = _label(series.label, x, y, taken)
         tip = f"{series.label}: {figure(accuracy)}% for {count(price.mean)} images"
         parts.append(el("g", join([*mark, name]), data_series=series.key, data_tip=tip))
-        taken.append(place)
     return Panel(f"Accuracy against compute, level {level}", WIDTH, HEIGHT, join(parts), {"kind": "tips"})
 
 
-def _label(
-    name: str, x: float, y: float, taken: list[tuple[float, float, float]]
-) -> tuple[Markup, tuple[float, float, float]]:
-    """The name beside its marker, on the side with room, moved down until it is free."""
+def _label(name: str, x: float, y: float, taken: list[tuple[float, float, float]]) -> Markup | None:
+    """The name beside its marker where there is room; elsewhere colour and marker must do."""
     width = text_width(name, 11)
-    right = x + 8 + width < WIDTH
-    start = x + 8 if right else x - 8 - width
-    while any(abs(y - b) < 12 and start < right_end and start + width > left for left, b, right_end in taken):
-        y += 3
-    return label(start, y + 4, name, class_="t"), (start, y, start + width)
+    for start in (x + 8, x - 8 - width):
+        inside = start >= 0 and start + width <= WIDTH
+        if inside and not any(abs(y - b) < 12 and start < r and start + width > left for left, b, r in taken):
+            taken.append((start, y, start + width))
+            return label(start, y + 4, name, class_="t")
+    return None

@@ -24,7 +24,7 @@ def stylesheet(dark: bool = False) -> str:
         f".b{{font-size:12px;font-weight:bold}}text.faint{{fill:{faint}}}",
         f".paper{{fill:{paper}}}.empty{{fill:{empty}}}.frame{{fill:none;stroke:{grid}}}",
         f".grid{{stroke:{grid};fill:none}}.task{{stroke:{faint};stroke-dasharray:2 3;fill:none;opacity:.8}}",
-        ".line{fill:none;stroke-width:1.8;stroke-linejoin:round}.band{opacity:.16}",
+        ".line{fill:none;stroke-width:1.8;stroke-linejoin:round}.band{opacity:.16}.many .band{opacity:.07}",
         f".right{{fill:{right}}}.wrong{{fill:{wrong}}}.lost{{fill:{wrong};opacity:.4}}.kept{{fill:{right};opacity:.45}}",
         f".tie{{fill:none;stroke:{right};opacity:.75}}.miss{{fill:none;stroke:{wrong};stroke-dasharray:5 2}}",
         f".cursor{{stroke:{ink};opacity:.5}}",
