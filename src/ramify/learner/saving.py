@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +43,9 @@ def save(learner: Learner, path: Path) -> None:
         "leaf_attributes": None if tree is None else tree.leaf_attributes,
         "notes": learner.notes,
     }
-    state = {"engine": learner._engine.state(), "draws": learner._draws}
+    own = params["network"] if isinstance(params["network"], nn.Module) else None
+    first = {} if own is None else {name: value.cpu() for name, value in own.state_dict().items()}
+    state = {"engine": learner._engine.state(), "draws": learner._draws, "first_weights": first}
     save_state(path / FILE, state, about)
 
 
@@ -61,6 +64,9 @@ def load(
     if about.get("kind") != "learner":
         raise RamifyError(f"{path / FILE} is not a learner's; give a folder that `save` has written")
     try:
+        if about["own_network"] and network is not None:
+            network = copy.deepcopy(network)
+            network.load_state_dict(state["first_weights"])  # methods that begin anew begin with these
         learner = _made(kind, path, about, device, method, network, own_code)
         learner._engine.restore(state["engine"])
         learner._draws = state["draws"]

@@ -1,0 +1,433 @@
+"""The Learner: what it takes, that it learns as a run does, saves exactly and can be asked meanwhile."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import nn
+
+import ramify
+from ramify import Learner, RamifyError, Taxonomy
+from ramify.learner import export as exporting
+from ramify.learner.turns import Turns
+from ramify.methods import Engine, find_method
+from ramify.methods.checks import SIZE, Toy, ToyNetwork, same, weights
+
+TOY = Toy.stream(60)
+PLAIN = {"augment": {"padding": 0, "flip": False, "cutmix": 0.0}, "lr": 1e-2, "fms": {"T": 20.0}}
+
+
+def toy_network() -> ToyNetwork:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return ToyNetwork()
+
+
+def learner(method="pl-fms", **given) -> Learner:
+    given = {
+        "image_size": SIZE,
+        "memory_size": 24,
+        "network": toy_network(),
+        "batch_size": 8,
+        **PLAIN,
+    } | given
+    return Learner(method, **given)
+
+
+def taught(method="pl-fms", **given) -> Learner:
+    return learner(method, **given).partial_fit(TOY.images, TOY.labels, TOY.levels)
+
+
+def equal(a: Learner, b: Learner) -> bool:
+    return same(weights(a._engine), weights(b._engine))
+
+
+@pytest.mark.parametrize("method", ["pl-fms", "er"])
+def test_learns_one_by_one_what_a_run_learns(method):
+    ours = learner(method)
+    for i in range(60):
+        ours.partial_fit(TOY.images[i : i + 1], [TOY.labels[i]], TOY.levels[i])
+    engine = Engine(
+        find_method(method), ours.settings, SIZE, ours.mean, ours.std, seed=0, network=toy_network()
+    )
+    engine.observe(*TOY.part(0, 60))
+    assert same(weights(ours._engine), weights(engine))
+    assert ours.samples == 60
+    assert ours.updates == engine.updates > 0
+
+
+def test_every_kind_of_image_is_the_same_image(tmp_path):
+    rng = np.random.default_rng(0)
+    nhwc = rng.integers(0, 256, (5, 9, 12, 3), dtype=np.uint8)
+    pillow = [Image.fromarray(image) for image in nhwc]
+    paths = [tmp_path / f"{i}.png" for i in range(5)]
+    for image, path in zip(pillow, paths, strict=True):
+        image.save(path)
+    stretched = np.stack([np.asarray(i.resize((SIZE, SIZE), Image.Resampling.BILINEAR)) for i in pillow])
+    kinds = {
+        "nhwc": nhwc,
+        "nchw": nhwc.transpose(0, 3, 1, 2),
+        "tensor": torch.from_numpy(nhwc),
+        "tensor nchw": torch.from_numpy(nhwc).permute(0, 3, 1, 2),
+        "pillow": pillow,
+        "paths": paths,
+        "strings": map(str, paths),
+        "right size": stretched,
+    }
+    found = {}
+    for name, images in kinds.items():
+        found[name] = learner().partial_fit(images, list("ababa"), 1)
+    for name, ours in found.items():
+        assert equal(ours, found["right size"]), name
+
+
+WRONG = {
+    "floats": (np.zeros((1, 3, 8, 8)), ["a"], 1, "uint8"),
+    "one image": (np.zeros((8, 8, 3), np.uint8), ["a"], 1, r"images\[None\]"),
+    "ambiguous": (np.zeros((1, 3, 8, 3), np.uint8), ["a"], 1, "only the colour axis"),
+    "no colour": (np.zeros((1, 8, 8, 1), np.uint8), ["a"], 1, "n, 3, h, w"),
+    "one path": ("a.png", ["a"], 1, "list"),
+    "no file": (["nowhere.png"], ["a"], 1, "nowhere.png"),
+    "list of arrays": ([np.zeros((8, 8, 3), np.uint8)], ["a"], 1, "np.stack"),
+    "one label": (TOY.images[:2], "ab", 1, "list"),
+    "too few labels": (TOY.images[:2], ["a"], 1, "2 images and 1 labels"),
+    "float label": (TOY.images[:1], [1.5], 1, "strings or integers"),
+    "bool label": (TOY.images[:1], [True], 1, "strings or integers"),
+    "two kinds": (TOY.images[:2], ["a", 1], 1, "one kind"),
+    "empty label": (TOY.images[:1], [""], 1, "empty"),
+    "no level": (TOY.images[:1], ["a"], None, "level is missing"),
+    "level 0": (TOY.images[:1], ["a"], 0, "count from 1"),
+    "huge level": (TOY.images[:1], ["a"], 10**9, "count from 1"),
+    "text level": (TOY.images[:1], ["a"], ["2"], "count from 1"),
+    "levels": (TOY.images[:1], ["a"], [1, 2], "2 levels for 1"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_refuses_in_one_line_and_learns_nothing(name):
+    images, labels, level, expected = WRONG[name]
+    ours = learner()
+    with pytest.raises(RamifyError, match=expected) as caught:
+        ours.partial_fit(images, labels, level)
+    assert "\n" not in str(caught.value)
+    assert ours.samples == 0
+    assert ours.levels == ()
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"method": "pl-fmz"}, "did you mean 'pl-fms'"),
+        ({"method": "oracle"}, "only when its stream is over"),
+        ({"method": "pl-fms-t"}, "told the label at every level"),
+        ({"image_size": 0}, "image_size"),
+        ({"memory_size": 0}, "memory_size"),
+        ({"batch_sise": 8}, "did you mean 'batch_size'"),
+        ({"augment": {"flip": "yes"}}, "flip"),
+        ({"network": "resnet99"}, "no network"),
+        ({"device": "tpu"}, "not available"),
+        ({"taxonomy": "no-such-tree"}, "no tree"),
+        ({"seed": -1}, "seed"),
+    ],
+)
+def test_refuses_wrong_settings(given, expected):
+    with pytest.raises(RamifyError, match=expected):
+        Learner(**given)
+
+
+def test_answers_at_every_level_met():
+    ours = learner()
+    with pytest.raises(RamifyError, match="nothing has been learned"):
+        ours.predict(TOY.images)
+    ours.partial_fit(TOY.images[:20], TOY.labels[:20], 1)
+    assert ours.predict(TOY.images).levels == (1,)
+    ours.partial_fit(TOY.images[30:], TOY.labels[30:], TOY.levels[30:])
+    answer = ours.predict(TOY.images)
+    assert answer.levels == ours.levels == (1, 2)
+    assert len(answer) == 60
+    for level in (1, 2):
+        probabilities = ours.predict_proba(TOY.images, level)
+        np.testing.assert_allclose(probabilities.sum(1), 1, rtol=1e-5)
+        names = ours.labels(level)
+        assert answer.labels[level] == [names[i] for i in probabilities.argmax(1)]
+        np.testing.assert_array_equal(answer.probabilities[level], probabilities.max(1))
+    right = np.mean([answer[i] == dict(enumerate(path, 1)) for i, path in enumerate(TOY.paths)])
+    scores = [ours.score(TOY.images, [path[h - 1] for path in TOY.paths], h) for h in (1, 2)]
+    assert right <= min(scores)
+    assert ours.score(TOY.images[:4], ["never seen"] * 4, 2) == 0
+    assert ours.score(TOY.images[:4], ["never seen"] * 4, 9) == 0
+    assert len(ours.predict(TOY.images[:0])) == 0
+    with pytest.raises(RamifyError, match="level 3"):
+        ours.predict_proba(TOY.images, 3)
+    with pytest.raises(RamifyError, match="crm"):
+        ours.predict(TOY.images, decode="best")
+
+
+def test_integer_labels_stay_integers():
+    ours = learner().partial_fit(TOY.images[:8], np.array([3, 5] * 4), np.array([1, 2] * 4))
+    assert ours.labels(1) == (3,)
+    assert type(ours.predict(TOY.images).labels[2][0]) is int
+    with pytest.raises(RamifyError, match="one kind"):
+        ours.partial_fit(TOY.images[:1], ["3"], 1)
+
+
+def test_a_taxonomy_finds_the_level_and_checks_the_label():
+    tree = Taxonomy.from_rows([("red", "colour 0"), ("red", "colour 1"), ("blue", "blue")])
+    ours = learner(taxonomy=tree).partial_fit(TOY.images[:3], ["colour 1", "red", "colour 0"])
+    assert (ours.labels(1), ours.labels(2)) == (("red",), ("colour 1", "colour 0"))
+    for label, expected in (("colour 9", "not in the taxonomy"), ("blue", r"levels \[1, 2\]")):
+        with pytest.raises(RamifyError, match=expected):
+            ours.partial_fit(TOY.images[:1], [label])
+    with pytest.raises(RamifyError, match="did you mean 'red'"):
+        ours.partial_fit(TOY.images[:1], ["redd"], 1)
+    ours.partial_fit(TOY.images[:1], ["blue"], 2)
+    path = ours.predict(TOY.images, consistent=True)
+    assert {(p[1], p[2]) for p in map(path.__getitem__, range(60))} <= {
+        ("red", "colour 0"),
+        ("red", "colour 1"),
+        (None, "blue"),
+    }
+
+
+def test_finds_out_the_tree_by_itself():
+    toy = Toy.stream(200)
+    for method in ("pl-fms", "er"):
+        ours = learner(method, memory_size=60).partial_fit(toy.images, toy.labels, toy.levels)
+        tree = ours.hierarchy()
+        assert {tree.path(leaf) for leaf in range(tree.leaves)} == {tuple(path) for path in toy.paths}
+        assert all(float(share) > 0.5 for share in tree.leaf_attributes["support2"])
+        answer = ours.predict(toy.images, consistent=True)
+        assert {tuple(answer[i].values()) for i in range(200)} <= {tuple(path) for path in toy.paths}
+
+
+# ---- saving
+
+
+@pytest.mark.parametrize("method", ["pl-fms", "er", "bic", "mir", "gdumb"])
+def test_goes_on_from_a_file_to_the_bit(method, tmp_path):
+    few = {"epochs": {"count": 2}, "bic": {"epochs": 2, "validation": 0.2}, "mir": {"candidates": 12}}
+    ours = learner(method, **few).partial_fit(TOY.images[:37], TOY.labels[:37], TOY.levels[:37])
+    ours.notes["row"] = 37
+    ours.save(tmp_path / "model")
+    loaded = Learner.load(tmp_path / "model", network=ToyNetwork())
+    assert loaded.notes == {"row": 37}
+    assert [path.name for path in (tmp_path / "model").iterdir()] == ["learner.safetensors"]
+    for one in (ours, loaded):
+        one.partial_fit(TOY.images[37:], TOY.labels[37:], TOY.levels[37:])
+    expected = ours.predict_proba(TOY.images, 2)
+    np.testing.assert_array_equal(loaded.predict_proba(TOY.images, 2), expected)
+    assert equal(ours, loaded)
+
+
+class Dropped(nn.Module):
+    """A network that draws from torch's own generator."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.dropout = toy_network(), nn.Dropout(0.3)
+
+    def forward(self, images):
+        return self.dropout(self.inner(images))
+
+
+def test_a_network_with_dropout_goes_on_to_the_bit_and_leaves_the_global_generator(tmp_path):
+    ours = learner(network=Dropped()).partial_fit(TOY.images[:30], TOY.labels[:30], TOY.levels[:30])
+    ours.save(tmp_path)
+    before = torch.get_rng_state()
+    ours.partial_fit(TOY.images[30:], TOY.labels[30:], TOY.levels[30:])
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.manual_seed(99)
+    loaded = Learner.load(tmp_path, network=Dropped())
+    loaded.partial_fit(TOY.images[30:], TOY.labels[30:], TOY.levels[30:])
+    assert equal(ours, loaded)
+
+
+def test_keeps_settings_taxonomy_and_labels(tmp_path):
+    tree = Taxonomy.from_rows([("1", "10"), ("1", "11"), ("2", "12")], {"code": ["x", "y", "z"]})
+    ours = Learner(
+        "er", image_size=16, network={"name": "resnet18", "width": 0.05}, taxonomy=tree, mean=(0.1, 0.2, 0.3)
+    )
+    ours.partial_fit(TOY.images[:3], [10, 1, 12]).save(tmp_path / "a" / "b")
+    loaded = Learner.load(tmp_path / "a" / "b")
+    assert loaded.taxonomy == tree
+    assert loaded.taxonomy.leaf_attributes == tree.leaf_attributes
+    assert loaded.settings == ours.settings
+    assert (loaded.mean, loaded.std, loaded.image_size) == (ours.mean, ours.std, 16)
+    assert loaded.labels(2) == (10, 12)
+    assert loaded.memory_counts() == ours.memory_counts()
+    assert repr(loaded) == repr(ours)
+
+
+def test_loading_imports_nothing_unasked(tmp_path):
+    ours = learner("ramify.methods.er:er", network="ramify.methods.checks:ToyNetwork")
+    ours.partial_fit(TOY.images[:9], TOY.labels[:9], 1).save(tmp_path)
+    with pytest.raises(RamifyError, match="own_code"):
+        Learner.load(tmp_path)
+    assert equal(Learner.load(tmp_path, own_code=True), ours)
+
+
+def test_what_was_given_as_an_object_must_be_given_again(tmp_path):
+    taught(find_method("er")).save(tmp_path)
+    with pytest.raises(RamifyError, match="method="):
+        Learner.load(tmp_path)
+    with pytest.raises(RamifyError, match="network="):
+        Learner.load(tmp_path, method="er")
+    with pytest.raises(RamifyError, match="does not fit"):
+        Learner.load(tmp_path, method="er", network=nn.Sequential(nn.Flatten(), nn.Linear(768, 4)))
+
+
+def test_refuses_what_is_no_learner(tmp_path):
+    with pytest.raises(RamifyError, match="holds no learner"):
+        Learner.load(tmp_path / "nothing")
+    ours = taught()
+    ours.save(tmp_path)
+    file = tmp_path / "learner.safetensors"
+    whole = file.read_bytes()
+    for broken in (whole[: len(whole) // 2], b"", b"x" * 100):
+        file.write_bytes(broken)
+        with pytest.raises(RamifyError, match="not a whole state file"):
+            Learner.load(tmp_path, network=ToyNetwork())
+
+
+def test_scikit_learn_can_clone_it():
+    from sklearn.base import clone
+
+    ours = Learner("er", image_size=16, network={"name": "resnet18", "width": 0.05}, batch_size=8)
+    twin = clone(ours)
+    assert twin.get_params() == ours.get_params()
+    assert equal(twin, ours)
+
+
+# ---- export
+
+
+@pytest.mark.parametrize("suffix", [".onnx", ".pt2"])
+def test_exported_network_answers_as_the_learner(suffix, tmp_path, monkeypatch):
+    if suffix == ".onnx":
+        onnxruntime = pytest.importorskip("onnxruntime")
+    ours = taught()
+    path = tmp_path / f"model{suffix}"
+    ours.export(path)
+    images = np.random.default_rng(5).integers(0, 256, (7, 3, SIZE, SIZE), dtype=np.uint8)
+    if suffix == ".onnx":
+        session = onnxruntime.InferenceSession(str(path))
+        found = session.run(None, {"images": images})
+        labels = json.loads(session.get_modelmeta().custom_metadata_map["labels"])
+        assert [output.name for output in session.get_outputs()] == list(labels)
+    else:
+        extra = {"labels.json": ""}
+        program = torch.export.load(path, extra_files=extra)
+        found = [value.detach().numpy() for value in program.module()(torch.from_numpy(images))]
+        labels = json.loads(extra["labels.json"])
+    assert labels == {f"level{h}": list(ours.labels(h)) for h in (1, 2)}
+    for level, probabilities in enumerate(found, 1):
+        np.testing.assert_allclose(probabilities, ours.predict_proba(images, level), atol=1e-5)
+    with pytest.raises(RamifyError, match="must end in"):
+        ours.export(tmp_path / "model.pth")
+    if suffix == ".pt2":
+        monkeypatch.setattr(exporting, "TOLERANCE", -1.0)
+        with pytest.raises(RamifyError, match="answers otherwise"):
+            ours.export(tmp_path / "other.pt2")
+    assert [p.name for p in tmp_path.iterdir()] == [path.name]
+
+
+# ---- threads
+
+
+def test_those_who_ask_meanwhile_see_only_whole_updates():
+    """Each answer from another thread is one that a twin gives between two updates, to the bit."""
+    toy = Toy.stream(150, levels=(1, 2))
+    asked = toy.images[:2]
+    twin, legal = learner(), set()
+
+    def record() -> None:
+        if twin.levels:
+            legal.add(twin._probabilities(asked).tobytes())
+
+    twin._engine.turns.give_way = record
+    twin.partial_fit(toy.images, toy.labels, toy.levels)
+    record()
+    ours = learner()
+    ours.partial_fit(toy.images[:1], toy.labels[:1], toy.levels[:1])
+    thread = threading.Thread(target=lambda: ours.partial_fit(toy.images[1:], toy.labels[1:], toy.levels[1:]))
+    thread.start()
+    seen = []
+    while thread.is_alive():
+        with ours._engine.turns:
+            seen.append(ours._probabilities(asked).tobytes())
+    thread.join()
+    assert len(set(seen)) > 5
+    assert set(seen) <= legal
+    assert equal(ours, twin)
+
+
+def test_saving_waits_for_partial_fit(tmp_path):
+    ours = learner()
+    ours.partial_fit(TOY.images[:4], TOY.labels[:4], TOY.levels[:4])
+    entered, go_on = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        entered.set()
+        go_on.wait(10)
+
+    first = threading.Thread(target=ours._learn, args=(hold,))
+    second = threading.Thread(target=ours.save, args=(tmp_path,))
+    first.start()
+    entered.wait(10)
+    second.start()
+    assert not (tmp_path / "learner.safetensors").exists()
+    go_on.set()
+    first.join()
+    second.join()
+    assert (tmp_path / "learner.safetensors").exists()
+
+
+def test_turns_are_in_order_and_nobody_starves():
+    turns, order = Turns(), []
+
+    def ask(name: str) -> None:
+        with turns:
+            order.append(name)
+
+    with turns:
+        threads = []
+        for name in "abc":
+            threads.append(threading.Thread(target=ask, args=(name,)))
+            threads[-1].start()
+            while len(turns._queue) < 1 + len(threads):
+                pass
+        turns.give_way()
+        order.append("me")
+    for thread in threads:
+        thread.join()
+    assert order == ["a", "b", "c", "me"]
+
+
+def test_one_who_is_interrupted_leaves_the_queue(monkeypatch):
+    turns = Turns()
+    with turns:
+        monkeypatch.setattr(turns._changed, "wait_for", lambda done: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            turns.__enter__()
+        assert len(turns._queue) == 1
+    assert not turns._queue
+
+
+# ---- the package
+
+
+def test_importing_ramify_does_not_import_torch():
+    code = "import sys, ramify; ramify.Taxonomy; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parent)
+    assert set(ramify.__all__) <= set(dir(ramify))
+    assert all(getattr(ramify, name) is not None for name in ramify.__all__)
+    with pytest.raises(AttributeError):
+        _ = ramify.nothing
