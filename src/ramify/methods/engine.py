@@ -223,12 +223,12 @@ class Engine(Stateful):
         images, partner, lam = self.cutmix(images, levels, self.rng["cutmix"])
         targets = Targets.of(batch.classes, batch.paths, partner, lam)
         self.model.set_training(True)
-        statistics = [b.clone() for b in self.model.buffers()]
+        self.model.remember_statistics()
         with torch.autocast("cuda", enabled=self.device.type == "cuda", dtype=torch.bfloat16):
             features, logits = self.model(images)
         objective = self.recipe.minimise
         loss = objective.loss(Forward(images, features, logits, targets))
-        value = self._check_finite(loss, statistics)
+        value = self._check_finite(loss)
         loss.backward()  # type: ignore[no-untyped-call]
         objective.adjust_gradients()
         self.optimizer.step(self.recipe.rate.value if rate is None else rate, objective.clip)
@@ -250,11 +250,10 @@ class Engine(Stateful):
             )
         )
 
-    def _check_finite(self, loss: Tensor, statistics: list[Tensor]) -> float:
+    def _check_finite(self, loss: Tensor) -> float:
         value = loss.item()
         if not np.isfinite(value):
-            for buffer, before in zip(self.model.buffers(), statistics, strict=True):
-                buffer.copy_(before)  # batch normalisation has already taken the broken batch in
+            self.model.recall_statistics()  # batch normalisation has already taken the broken batch in
             raise RamifyError(
                 f"the loss became {value} at update {self.updates + 1} (sample {self.samples}, learning rate "
                 f"{self.recipe.rate.value:g}); lower --lr or look for broken images. Nothing was changed"

@@ -20,6 +20,8 @@ class Model(nn.Module):
         super().__init__()
         self.backbone = backbone
         self.heads = heads
+        self._running: list[Tensor] = []
+        self._before: list[Tensor] = []
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
         """Features [n, f] and logits [n, classes] of normalised float images."""
@@ -30,6 +32,21 @@ class Model(nn.Module):
         """Switch between training and evaluation, at no cost where nothing changes."""
         if self.training != mode:
             self.train(mode)
+
+    @torch.no_grad()
+    def remember_statistics(self) -> None:
+        """Keep the running statistics as they are, for a step that may fail (one copy for all of them)."""
+        if not self._before:
+            self._running = [b for b in self.buffers() if b.is_floating_point() and b.numel()]
+            self._before = [torch.empty_like(b) for b in self._running]
+        if self._before:
+            torch._foreach_copy_(self._before, self._running)
+
+    @torch.no_grad()
+    def recall_statistics(self) -> None:
+        """Put back what was kept."""
+        if self._before:
+            torch._foreach_copy_(self._running, self._before)
 
     def renew(self, backbone: nn.Module) -> None:
         """Become a fresh model, with the weights of `backbone` and newly drawn heads."""
