@@ -1,0 +1,230 @@
+"""`ramify learn`, `predict` and `describe`: a list of images, also one that grows, and a model on disk."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import threading
+import time
+
+import pytest
+from PIL import Image
+
+from ramify import Learner
+from ramify.cli import main
+from ramify.learner.manifest import Lesson, read_rows, teach
+from ramify.methods.checks import SIZE, Toy, same, weights
+
+OWN = ["--network", "ramify.methods.checks:ToyNetwork", "--own-code"]
+SMALL = [*OWN, "--image-size", str(SIZE), "--memory-size", "24", "--set", "batch_size=8", "--set", "lr=0.01"]
+TOY = Toy.stream(80)
+
+
+@pytest.fixture
+def photos(tmp_path):
+    """80 images in a folder, and the lines of a manifest for them."""
+    lines = ["path,label,level"]
+    for i, image in enumerate(TOY.images):
+        path = tmp_path / "photos" / f"{i}.png"
+        path.parent.mkdir(exist_ok=True)
+        Image.fromarray(image.permute(1, 2, 0).numpy()).save(path)
+        lines.append(f"{i}.png,{TOY.labels[i]},{TOY.levels[i]}")
+    return tmp_path, lines
+
+
+def write(path, lines):
+    path.write_text("\n".join(lines) + "\n")
+    return str(path)
+
+
+def learn(folder, lines, out, *more, name="stream.csv"):
+    manifest = write(folder / name, lines)
+    return main(
+        ["learn", manifest, "--images", str(folder / "photos"), "--out", str(folder / out), *SMALL, *more]
+    )
+
+
+def model(path):
+    return Learner.load(path, own_code=True)
+
+
+def test_a_manifest_in_two_parts_is_learned_as_in_one(photos, capsys):
+    folder, lines = photos
+    assert learn(folder, lines, "whole") == 0
+    assert learn(folder, lines[:34], "parts") == 0
+    assert learn(folder, lines, "parts") == 0
+    assert learn(folder, lines, "parts") == 0  # nothing new
+    whole, parts = model(folder / "whole"), model(folder / "parts")
+    assert parts.samples == 80
+    assert same(weights(whole._engine), weights(parts._engine))
+    assert "the model is in" in capsys.readouterr().err
+    direct = Learner(
+        image_size=SIZE, memory_size=24, network="ramify.methods.checks:ToyNetwork", batch_size=8, lr=0.01
+    ).partial_fit(TOY.images, TOY.labels, TOY.levels)
+    assert same(weights(whole._engine), weights(direct._engine))
+
+
+def test_accuracy_is_counted_before_learning(photos, monkeypatch):
+    folder, lines = photos
+    monkeypatch.setattr("ramify.learner.manifest.CHUNK", 8)
+    assert learn(folder, lines, "model") == 0
+    (entry,) = model(folder / "model").notes["learn"]["log"]
+    assert entry["samples"] == 80
+    assert entry["labels"] == {"1": 2, "2": 4}
+    twin, right, asked = (
+        Learner(
+            image_size=SIZE, memory_size=24, network="ramify.methods.checks:ToyNetwork", batch_size=8, lr=0.01
+        ),
+        {1: 0, 2: 0},
+        {1: 0, 2: 0},
+    )
+    for start in range(0, 80, 8):
+        images, labels, levels, _ = TOY.part(start, start + 8)
+        for i, (label, level) in enumerate(zip(labels, levels, strict=True)):
+            if level in twin.levels and label in twin.labels(level):
+                asked[level] += 1
+                right[level] += twin.predict(images[i : i + 1]).labels[level] == [label]
+        twin.partial_fit(images, labels, levels)
+    assert entry["accuracy"] == {str(h): pytest.approx(right[h] / asked[h]) for h in (1, 2)}
+
+
+def test_another_manifest_goes_on_and_a_changed_one_is_refused(photos, capsys):
+    folder, lines = photos
+    assert learn(folder, lines[:21], "model", name="january.csv") == 0
+    assert learn(folder, [lines[0], *lines[21:41]], "model", name="february.csv") == 0
+    assert model(folder / "model").samples == 40
+    assert learn(folder, lines[:26], "model", name="january.csv") == 0
+    assert model(folder / "model").samples == 45
+    assert learn(folder, [lines[0], *lines[5:30]], "model", name="january.csv") == 2
+    assert "have changed" in capsys.readouterr().err
+    assert learn(folder, lines, "model", "--memory-size", "25") == 2
+    assert "other settings" in capsys.readouterr().err
+
+
+def test_reads_on_while_the_file_grows(photos):
+    folder, lines = photos
+    manifest = folder / "stream.csv"
+    write(manifest, lines[:11])
+    with manifest.open("a") as file:
+        file.write(lines[11][:5])  # a line that is still being written
+    learner = Learner(
+        image_size=SIZE, memory_size=24, network="ramify.methods.checks:ToyNetwork", batch_size=8
+    )
+    lesson = Lesson(learner, manifest, folder / "photos")
+    end = threading.Event()
+    arguments = (lesson, folder / "model", True, 60.0, end.is_set, lambda lesson: None)
+    thread = threading.Thread(target=teach, args=arguments)
+    thread.start()
+    wait_for(lambda: learner.samples == 10)
+    wait_for(lambda: (folder / "model" / "learner.safetensors").exists())  # up to date, so it saves
+    write(manifest, lines[:41])
+    wait_for(lambda: learner.samples == 40)
+    end.set()
+    thread.join()
+    assert model(folder / "model").samples == 40
+
+
+def wait_for(done, seconds=60):
+    limit = time.monotonic() + seconds
+    while not done():
+        assert time.monotonic() < limit
+        time.sleep(0.05)
+
+
+def test_a_signal_stops_after_the_part_and_the_same_command_goes_on(photos, monkeypatch, capsys):
+    folder, lines = photos
+    monkeypatch.setattr("ramify.learner.manifest.CHUNK", 16)
+    step = Lesson.step
+
+    def interrupted(lesson):
+        step(lesson)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(Lesson, "step", interrupted)
+    assert learn(folder, lines, "model") == 128 + signal.SIGTERM
+    assert "the same command goes on" in capsys.readouterr().err
+    assert model(folder / "model").samples == 16
+    monkeypatch.setattr(Lesson, "step", step)
+    assert learn(folder, lines, "model") == 0
+    assert model(folder / "model").samples == 80
+
+
+def test_images_that_cannot_be_read_are_passed_over(photos, caplog):
+    folder, lines = photos
+    (folder / "photos" / "3.png").write_bytes(b"no image")
+    with caplog.at_level(logging.WARNING, "ramify"):
+        assert learn(folder, [*lines[:6], "gone.png,red,1"], "model") == 0
+    assert [record.getMessage().split(":")[0] for record in caplog.records] == [
+        "stream.csv line 5 is passed over",
+        "stream.csv line 7 is passed over",
+    ]
+    assert model(folder / "model").samples == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("path,level\n0.png,1\n", "no column label"),
+        ("path,label,level\n0.png,red,x\n", "line 2: level 'x'"),
+        ("path,label,level\n0.png,red,0\n", "line 2: level 0"),
+        ("path,label\n0.png,red\n", "line 2: level is missing"),
+        ("path,label,level\n0.png,,1\n", "line 2: label ''"),
+        ("", "is empty"),
+    ],
+)
+def test_refuses_a_wrong_manifest_in_one_line(photos, text, expected, capsys):
+    folder, _ = photos
+    (folder / "wrong.csv").write_text(text)
+    images = ["--images", str(folder / "photos")]
+    assert main(["learn", str(folder / "wrong.csv"), *images, "--out", str(folder / "model"), *SMALL]) == 2
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert expected in error
+
+
+def test_a_taxonomy_gives_the_levels(photos):
+    folder, lines = photos
+    write(folder / "tree.csv", ["level1,level2", *sorted({",".join(path) for path in TOY.paths})])
+    rows = [line.rsplit(",", 1)[0] for line in lines]
+    assert learn(folder, rows[:41], "model", "--taxonomy", str(folder / "tree.csv")) == 0
+    assert model(folder / "model").levels == (1,)
+    assert learn(folder, rows, "model") == 0
+    assert model(folder / "model").levels == (1, 2)
+    assert read_rows(folder / "stream.csv")[0].level == ""
+
+
+def test_predict_and_describe(photos, capsys):
+    folder, lines = photos
+    assert learn(folder, lines, "model") == 0
+    ours, path, asked = model(folder / "model"), str(folder / "model"), str(folder / "photos" / "7.png")
+    answer = ours.predict([asked])
+    capsys.readouterr()
+    assert main(["predict", path, asked, "--own-code"]) == 0
+    assert capsys.readouterr().out.startswith(f"{asked}: {answer.labels[1][0]} ")
+    assert main(["predict", path, asked, asked, "--json", "--level", "2", "--own-code"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [entry["image"] for entry in found] == [asked, asked]
+    assert found[0]["levels"]["2"]["label"] == answer.labels[2][0]
+    assert found[0]["levels"]["2"]["probability"] == pytest.approx(answer.probabilities[2][0], abs=1e-4)
+    assert list(found[0]["levels"]) == ["2"]
+    assert main(["predict", path, asked, "--level", "7", "--own-code"]) == 2
+    assert "knows no level 7" in capsys.readouterr().err
+    for way in ("--consistent", "--crm"):
+        assert main(["predict", path, asked, way, "--own-code"]) == 0
+    capsys.readouterr()
+    assert main(["describe", path, "--own-code"]) == 0
+    told = capsys.readouterr().out
+    assert "80 samples" in told
+    assert all(name in told for path in TOY.paths for name in path)
+    assert main(["describe", str(folder), "--own-code"]) == 2
+    assert main(["describe", path]) == 2
+    assert "--own-code" in capsys.readouterr().err
+
+
+def test_settings_on_the_command_line(photos, capsys):
+    folder, lines = photos
+    assert learn(folder, lines[:3], "model", "--set", "augment.flip=false", "--method", "er") == 0
+    assert not model(folder / "model").settings.augment.flip
+    assert learn(folder, lines[:3], "other", "--set", "flip") == 2
+    assert "NAME=VALUE" in capsys.readouterr().err
