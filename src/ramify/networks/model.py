@@ -37,7 +37,7 @@ class Model(nn.Module):
     def remember_statistics(self) -> None:
         """Keep the running statistics as they are, for a step that may fail (one copy for all of them)."""
         if not self._before:
-            self._running = [b for b in self.buffers() if b.is_floating_point() and b.numel()]
+            self._running = [b for b in self.buffers() if b.numel()]
             self._before = [torch.empty_like(b) for b in self._running]
         if self._before:
             torch._foreach_copy_(self._before, self._running)
