@@ -165,8 +165,11 @@ class Reproduction:
         ours = {label: [_figure(loaded[s, label], level) for s, level in where] for label in labels}
         paper = {label: [self._paper(s, label, level) for s, level in where] for label in labels}
         runs = [run for cell in loaded.values() for run in cell]
-        caption = "Accuracy (%) at the end of the stream, mean ± standard deviation over seeds. "
-        caption += f"{scale(runs)}" if runs else "No run is finished."
+        datasets = ", ".join(dict.fromkeys(stream.dataset for stream in self.streams))
+        caption = (
+            f"Accuracy (%) at the end of the stream on {datasets}, mean ± standard deviation over seeds. "
+        )
+        caption += scale(runs) if runs else "No run is finished."
         return build_table(self.artefact.title, columns, ours, paper, caption)
 
     def figure(self, folder: Path) -> Drawing:
