@@ -11,8 +11,8 @@ test: .venv/ready lint
 	$(BIN)/pytest -n 2
 
 lint: .venv/ready
-	$(BIN)/ruff check src tests
-	$(BIN)/ruff format --check src tests
+	$(BIN)/ruff check src tests examples
+	$(BIN)/ruff format --check src tests examples
 	$(BIN)/mypy
 
 .venv/ready: requirements.lock pyproject.toml

@@ -55,6 +55,7 @@ def dispatch(argv: list[str]) -> int:
         near = difflib.get_close_matches(argv[0], COMMANDS, n=1)
         hint = f"did you mean {near[0]!r}?" if near else "see `ramify --help`"
         raise RamifyError(f"no command {argv[0]!r}; {hint}")
+    sys.path.append("")  # `--method mine:method` may lie where the user is
     module = importlib.import_module(COMMANDS[argv[0]][0])
     code: int = module.main(argv[1:])
     return code
