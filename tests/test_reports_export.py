@@ -208,13 +208,14 @@ def test_mistakes_are_one_line(command: list[str], said: str, capsys: pytest.Cap
 def test_a_figure_of_the_paper_from_finished_runs(tmp_path: Path) -> None:
     from ramify.reports.artefacts import ARTEFACTS, Reproduction
 
-    chosen = Reproduction(ARTEFACTS["fig4"], "quick", (0,), ["cifar100"])
+    chosen = Reproduction(ARTEFACTS["fig4"], "quick", (0,))
     for run in chosen.study:
         fixed = {"method", "seed"}
         other = {k: getattr(run.config, k) for k in run.config.__dataclass_fields__ if k not in fixed}
         make_run(tmp_path / run.name, run.config.method, run.config.seed, **other)
-    command = ["reproduce", "fig4", "--dataset", "cifar100", "--preset", "quick", "--seeds", "0"]
+    command = ["reproduce", "fig4", "--preset", "quick", "--seeds", "0"]
     assert main([*command, "--no-run", "--out", str(tmp_path)]) == 0
     text = (tmp_path / "fig4.svg").read_text()
     assert "Figure 4 of the paper" in text
     assert all(name in text for name in ("GDumb", "PL-FMS", "EWC++"))
+    assert text.count(">cifar100: level ") == text.count(">stanford-cars: level ") == 3

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ramify.reports.figures.axes import Axes
-from ramify.reports.figures.panel import Drawing, Panel, label, marker
+from ramify.reports.figures.panel import Drawing, Panel, fit, label, marker
 from ramify.reports.markup import Markup, el, join, number
 from ramify.reports.palette import DASHES
 from ramify.reports.series import Scenario, Series
@@ -39,7 +39,11 @@ def anytime_panels(scenario: Scenario, prefix: str = "") -> list[Panel]:
 def anytime_figure(title: str, parts: Sequence[Scenario], caption: str = "") -> Drawing:
     """Panels of all scenarios under one legend."""
     several = len(parts) > 1
-    panels = [p for s in parts for p in anytime_panels(s, f"{s.title}: " if several else "")]
+    common = set.intersection(*({*s.title.split(", ")} for s in parts)) if several else set()
+    names = [", ".join(word for word in s.title.split(", ") if word not in common) for s in parts]
+    panels = [
+        p for s, name in zip(parts, names, strict=True) for p in anytime_panels(s, f"{name}: " * several)
+    ]
     legend = {series.label: series.style for scenario in parts for series in scenario.series}
     columns = parts[0].tree.depth if several else 3
     return Drawing(
@@ -60,7 +64,7 @@ def _panel(scenario: Scenario, level: int, prefix: str) -> Panel:
     drawn = [_line(axes, series, points) for series, points in lines.items() if points]
     body = join(
         [
-            label(0, 13, name, class_="b"),
+            label(0, 13, fit(name, 0.93 * WIDTH, 12), class_="b"),
             axes.frame("samples seen", "accuracy (%)"),
             *tasks,
             el("g", *drawn, class_="many" if len(drawn) > 5 else None),
