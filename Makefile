@@ -1,8 +1,10 @@
 # Each target sets up all that it needs: a virtual environment with the pinned dependencies and this package.
+# pip stands outside of the environment, so Debian's python3-venv package is not needed.
 PYTHON ?= python3
 BIN := .venv/bin
+PIP := $(PYTHON) -m pip --python $(BIN)/python --disable-pip-version-check
 
-.PHONY: demo test lint clean
+.PHONY: demo test lint bench docs clean
 
 demo: .venv/ready
 	$(BIN)/ramify demo
@@ -15,11 +17,17 @@ lint: .venv/ready
 	$(BIN)/ruff format --check src tests examples
 	$(BIN)/mypy
 
+bench: .venv/ready
+	$(BIN)/ramify bench
+
+docs: .venv/ready
+	$(BIN)/mkdocs build --strict
+
 .venv/ready: requirements.lock pyproject.toml
-	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.lock
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	$(PYTHON) -m venv --without-pip .venv
+	$(PIP) install --quiet -r requirements.lock
+	$(PIP) install --quiet --no-deps --no-build-isolation --editable .
 	touch $@
 
 clean:
-	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv build dist site .mypy_cache .ruff_cache .pytest_cache
