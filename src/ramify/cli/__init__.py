@@ -66,7 +66,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         return dispatch(sys.argv[1:] if argv is None else argv)
     except RamifyError as error:
-        sys.stderr.write(f"ramify: error: {error}\n")
+        sys.stderr.write(f"ramify: error: {' '.join(str(error).split())}\n")
         return 2
     except KeyboardInterrupt as stop:  # a run that was stopped says how to continue, and its exit code
         sys.stderr.write(f"ramify: {str(stop) or 'interrupted'}\n")

@@ -29,6 +29,7 @@ def main(argv: list[str]) -> int:
 
     from ramify.cli.progress import RunProgress
     from ramify.reports.write import report_run
+    from ramify.runs.checkpoint import EVERY
     from ramify.runs.config import Config, from_dict
     from ramify.runs.execute import run_config
     from ramify.runs.folder import RunFolder
@@ -42,13 +43,13 @@ def main(argv: list[str]) -> int:
             resume=True,
             device=args.device or about["device"],
             threads=args.threads,
-            data_dir=args.data_dir or execution["data_dir"],
-            checkpoint_every=execution["checkpoint_every"]
+            data_dir=args.data_dir or execution.get("data_dir"),
+            checkpoint_every=execution.get("checkpoint_every", EVERY)
             if args.checkpoint_every is None
             else args.checkpoint_every,
             watch=progress.show,
         )
-    report_run(args.folder, args.data_dir or execution["data_dir"])
+    report_run(args.folder, args.data_dir or execution.get("data_dir"))
     sys.stderr.write(f"results are in {args.folder}, with report.html to look at\n")
     if args.json:
         sys.stdout.write(json.dumps(asdict(result)) + "\n")

@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 from ramify.cli.parser import Parser
+from ramify.errors import RamifyError
 
 
 def main(argv: list[str]) -> int:
@@ -31,10 +32,14 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--out", type=Path, help="a folder for both runs (default: a temporary one)")
     args = parser.parse_args(argv)
 
+    from ramify.methods import find_method
     from ramify.runs.config import Config, from_dict
     from ramify.runs.presets import resolve
     from ramify.runs.soak import soak
 
+    if args.kills < 0:
+        raise RamifyError(f"kills is {args.kills}; it must be 0 or more")
+    find_method(args.method)
     config = resolve(args.preset, args.method, args.dataset, Config.setup)
     config = from_dict(Config, {"limit": args.limit}, "limit", config)
     with tempfile.TemporaryDirectory() as temporary:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, ClassVar
 
 import numpy as np
@@ -29,7 +30,14 @@ class Memory(Stateful):
         if capacity < 1:
             raise RamifyError(f"memory size {capacity} was given; the memory must hold at least 1 image")
         self.capacity = capacity
-        self.images = torch.empty((capacity, *image_shape), dtype=torch.uint8, device=device)
+        try:
+            self.images = torch.empty((capacity, *image_shape), dtype=torch.uint8, device=device)
+        except RuntimeError:
+            size = capacity * math.prod(image_shape) / 1e9
+            raise RamifyError(
+                f"{capacity:,} images in memory need {size:,.1f} GB, which {device} does not have; "
+                "choose a smaller memory_size"
+            ) from None
         self.size = 0
         self.classes = np.full(capacity, -1, np.int32)
         self.importance = np.zeros(capacity)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -143,12 +144,26 @@ class Settings:
             "importance.probe": self.importance.probe,
         }
         for name, value in positive.items():
-            if not value > 0:
+            if not 0 < value < math.inf:
                 raise RamifyError(f"{name} is {value}; it must be above 0")
-        if not 0 <= self.augment.cutmix <= 1:
-            raise RamifyError(f"augment.cutmix is {self.augment.cutmix}; it is a probability, from 0 to 1")
-        if self.augment.padding < 0 or self.importance.period < 0:
-            raise RamifyError("augment.padding and importance.period must be 0 or more")
+        shares = {
+            "augment.cutmix": self.augment.cutmix,
+            "ewc.decay": self.ewc.decay,
+            "lr_decay": self.lr_decay,
+        }
+        for name, value in shares.items():
+            if not 0 <= value <= 1:
+                raise RamifyError(f"{name} is {value}; it must lie between 0 and 1")
+        least = {
+            "augment.padding": self.augment.padding,
+            "importance.period": self.importance.period,
+            "ewc.strength": self.ewc.strength,
+            "bic.weight": self.bic.weight,
+            "bic.epochs": self.bic.epochs,
+        }
+        for name, value in least.items():
+            if not 0 <= value < math.inf:
+                raise RamifyError(f"{name} is {value}; it must be 0 or more")
 
     def importance_period(self, arrivals: int) -> int:
         """Updates between refreshes of the importance, for a stream batch of `arrivals` samples."""

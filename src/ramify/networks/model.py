@@ -90,7 +90,10 @@ def _built_by_user(name: str) -> nn.Module:
         raise RamifyError(
             f"network {name!r} cannot be imported ({error}); it must be package.module:factory"
         ) from None
-    built = factory()
+    try:
+        built = factory()
+    except Exception as error:
+        raise RamifyError(f"network {name!r} failed ({type(error).__name__}: {error})") from error
     if not isinstance(built, nn.Module):
         raise RamifyError(
             f"network {name!r} returned {type(built).__name__}; it must return a torch.nn.Module"

@@ -40,7 +40,7 @@ def run_config(
     folder = RunFolder(out)
     folder.refuse_occupied(resume, force)
     checkpoints = Checkpoints(folder, checkpoint_every)
-    _set_threads(threads, folder.about()["machine"]["threads"] if resume and folder.begun() else None)
+    _set_threads(threads, folder.about()["machine"].get("threads") if resume and folder.begun() else None)
     run = Run(config, prepare_dataset(config, data_dir), device)
     with folder.locked(), checkpoints.listening():
         folder.refuse_occupied(resume, force)

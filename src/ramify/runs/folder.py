@@ -35,6 +35,16 @@ if TYPE_CHECKING:
 log = logging.getLogger("ramify")
 
 FORMAT = 1
+PARTS: dict[str, type] = {  # of config.json, as far as a run is continued by them
+    "config": dict,
+    "dataset": dict,
+    "stream": dict,
+    "device": str,
+    "execution": dict,
+    "versions": dict,
+    "machine": dict,
+    "resumed": list,
+}
 FILES = (
     "config.json",
     "records.jsonl",
@@ -134,12 +144,12 @@ class RunFolder:
         about, now = self.about(), circumstances()
         about["resumed"].append({"samples": run.position, **now})
         self._write_json("config.json", about)
-        then = {"torch": about["versions"]["torch"], "device": about["device"], **about["machine"]}
+        then = {"torch": about["versions"].get("torch"), "device": about["device"], **about["machine"]}
         here = {"torch": now["versions"]["torch"], "device": str(run.engine.device), **now["machine"]}
         changed = [
-            f"{key} {then[key]} → {here[key]}"
+            f"{key} {then.get(key)} → {here[key]}"
             for key in ("torch", "device", "processor", "threads")
-            if then[key] != here[key]
+            if then.get(key) != here[key]
         ]
         if changed:
             log.warning(
@@ -153,6 +163,9 @@ class RunFolder:
             raise RamifyError(
                 f"{self.path}/config.json has format {values.get('format')!r}; this ramify reads {FORMAT}"
             )
+        missing = [key for key, kind in PARTS.items() if not isinstance(values.get(key), kind)]
+        if missing:
+            raise RamifyError(f"{self.path}/config.json is damaged: no usable {missing[0]!r} in it")
         return values
 
     def append(self, record: Record) -> None:

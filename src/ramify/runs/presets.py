@@ -47,11 +47,16 @@ def resolve(preset: str, method: str, dataset: str, setup: str) -> Config:
     chosen = from_dict(Config, {"setup": setup}, "setup", chosen)
     layers = [("all", tables.pop("all", {}))]
     for key, value in (("dataset", dataset), ("setup", setup), ("method", method)):
-        layers.append((f"{key}.{value}", tables.pop(key, {}).get(value, {})))
+        table = tables.pop(key, {})
+        if not isinstance(table, dict):
+            raise RamifyError(f"preset {preset}: {key} is {table!r}; it must hold tables, [{key}.{value}]")
+        layers.append((f"{key}.{value}", table.get(value, {})))
     if tables:
         raise RamifyError(
             f"preset {preset}: no table {next(iter(tables))!r}; known: all, dataset.*, setup.*, method.*"
         )
     for where, values in layers:
+        if not isinstance(values, dict):
+            raise RamifyError(f"preset {preset}: {where} is {values!r}; it must be a table, [{where}]")
         chosen = from_dict(Config, values, f"preset {preset} [{where}]", chosen)
     return chosen
