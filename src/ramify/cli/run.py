@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
+from ramify.cli.parser import Parser
 from ramify.cli.progress import RunProgress
 from ramify.errors import RamifyError
 from ramify.reports.track import Tracking
@@ -58,8 +59,10 @@ class Command(Config):
 
 def parse(argv: list[str]) -> Command:
     """The command line over the preset that it names."""
-    first = _tyro(argv, Command())
-    base = resolve(first.preset, first.method, first.dataset, first.setup)
+    first = Parser(prog="ramify run", add_help=False, allow_abbrev=False)
+    for name in ("preset", "method", "dataset", "setup"):
+        first.add_argument(f"--{name}", default=getattr(Command, name))
+    base = resolve(**vars(first.parse_known_args(argv)[0]))
     return _tyro(argv, Command(**{name: getattr(base, name) for name in Config.__dataclass_fields__}))
 
 
