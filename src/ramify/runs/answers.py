@@ -34,10 +34,12 @@ Ints = npt.NDArray[np.int64]
 def answers_alone(config: Config) -> bool:
     """Whether every answer of the method can be worked out without the others.
 
-    A network of the user's own may draw from torch's generator, which the answers would share.
+    Not known of the user's own methods and networks: they may draw from torch's generator, for one.
     """
+    if ":" in config.method or ":" in config.network.name:
+        return False
     recipe = find_method(config.method)(config, Generators(config.seed))
-    return isinstance(recipe.answer, FreshModel) and not recipe.offline and ":" not in config.network.name
+    return isinstance(recipe.answer, FreshModel) and not recipe.offline
 
 
 @dataclass

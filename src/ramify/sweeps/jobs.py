@@ -177,7 +177,7 @@ def jobs_for(run: StudyRun, folder: Path, how: How, places: int) -> list[RunJob 
 def outcome_of(error: Exception) -> Outcome:
     """A mistake is the same the next time; anything else is printed with its traceback and tried again."""
     if isinstance(error, RamifyError):
-        return Outcome(str(error), again=isinstance(error, FolderInUse))
+        return Outcome(" ".join(str(error).split()), again=isinstance(error, FolderInUse))
     traceback.print_exception(error)
     return Outcome(" ".join(f"{type(error).__name__}: {error}".split()), again=True)
 

@@ -50,6 +50,7 @@ class Local:
             for place in range(self.places)
         ]
         self.busy: list[Worker] = []
+        self.stopping = False
         self.context = multiprocessing.get_context("forkserver")
         self.context.set_forkserver_preload([__name__])
 
@@ -67,10 +68,11 @@ class Local:
         wait([worker.process.sentinel for worker in self.busy], timeout=seconds)
         done = [worker for worker in self.busy if worker.process.exitcode is not None]
         self.busy = [worker for worker in self.busy if worker not in done]
-        return [(worker.job, _outcome(worker)) for worker in done]
+        return [(worker.job, _outcome(worker, self.stopping)) for worker in done]
 
     def stop(self) -> None:
         """Ask all workers to write a checkpoint and end; a second time, to end at once."""
+        self.stopping = True
         for worker in self.busy:
             worker.process.terminate()
 
@@ -101,7 +103,7 @@ def _end_with_parent() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _outcome(worker: Worker) -> Outcome:
+def _outcome(worker: Worker, stopping: bool) -> Outcome:
     """What the worker said, or what its exit code says where it could not."""
     worker.process.join()
     code = worker.process.exitcode or 0
@@ -109,6 +111,8 @@ def _outcome(worker: Worker) -> Outcome:
         if code == 0 and worker.hear.poll():
             outcome: Outcome = worker.hear.recv()
             return outcome
+    if stopping:
+        return Outcome("stopped", again=True)
     ended_by = signal.Signals(-code).name if code < 0 else f"exit code {code}"
     reason = " (out of memory?)" if -code == signal.SIGKILL else ""
     return worker.job.lost(f"the worker was ended by {ended_by}{reason}")
