@@ -295,25 +295,28 @@ RUNS = {
     "config.json without anything": case("resume a", "a/config.json", "format None", a__config_json="{}"),
     "config.json without a config": case("resume a", "a/config.json", a__config_json='{"format": 1}'),
     "run of another format": case(
-        "resume out", "format 9", "reads 1", prepare=about(lambda v: v.update(format=9))
+        "resume out --own-code", "format 9", "reads 1", prepare=about(lambda v: v.update(format=9))
     ),
     "run with an unknown field": case(
-        "resume out", "no field 'colour'", prepare=about(lambda v: v["config"].update(colour=1))
+        "resume out --own-code", "no field 'colour'", prepare=about(lambda v: v["config"].update(colour=1))
     ),
     "run with another field": case(
-        "resume out",
+        "resume out --own-code",
         "memory_size was 30 and is 9",
         prepare=about(lambda v: v["config"].update(memory_size=9)),
     ),
     "run without its circumstances": case(
-        "resume out", "out/config.json", prepare=about(lambda v: v.pop("machine"))
+        "resume out --own-code", "out/config.json", prepare=about(lambda v: v.pop("machine"))
     ),
-    "no whole checkpoint": case("resume out", "no checkpoint is whole", "--force", prepare=cut_checkpoints),
+    "no whole checkpoint": case(
+        "resume out --own-code", "no checkpoint is whole", "--force", prepare=cut_checkpoints
+    ),
     "another config": case(f"{RUN} --resume", "config.memory_size was 30", prepare=unfinished),
     "unfinished run": case(RUN, "unfinished run", "--resume", "--force", prepare=unfinished),
     "finished run": case(RUN, "finished run", "--force", prepare=finished),
-    "resume with a strange device": case("resume out --device tpu", "tpu", prepare=unfinished),
-    "resume with no thread": case("resume out --threads 0", "threads is 0", prepare=unfinished),
+    "resume with a strange device": case("resume out --own-code --device tpu", "tpu", prepare=unfinished),
+    "resume with no thread": case("resume out --own-code --threads 0", "threads is 0", prepare=unfinished),
+    "run that names code": case("resume out", "tiny_runs:network", "--own-code", prepare=unfinished),
     "predict with no model": case("predict nowhere x.png", "nowhere"),
     "predict with a broken model": case("predict a x.png", "a", a__learner_safetensors=b"no", x_png=png()),
     "describe a broken model": case("describe a", "a", a__learner_safetensors=b"no"),

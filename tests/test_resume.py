@@ -35,8 +35,8 @@ def test_a_run_that_is_killed_and_continued_is_the_same_to_the_bit(method: str, 
 
 
 def test_a_resnet_is_continued_to_the_bit(tmp_path: Path) -> None:
-    config = tiny("pl-fms", network=NetworkSettings("resnet18", 0.125), per_class=3)
-    assert soak(config, tmp_path, 2, seed=1).differences == ()
+    config = tiny("pl-fms", network=NetworkSettings("resnet18", 0.125), limit=60, eval_images=20)
+    assert soak(config, tmp_path, 2, seed=1, checkpoint_every=0.5).differences == ()
 
 
 def test_the_trial_sees_a_difference(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_long_training_on_memory_is_continued_in_its_midst(method: str, step: st
 
 ARGUMENTS = [
     *("--method", "pl-fms", "--threads", "1", "--network.name", "tiny_runs:network", "--image-size", "8"),
-    *("--per-class", "10", "--limit", "300", "--memory-size", "30", "--eval-images", "60"),
+    *("--per-class", "10", "--limit", "120", "--memory-size", "30", "--eval-images", "60"),
 ]
 
 
@@ -107,7 +107,7 @@ def test_a_signal_writes_a_checkpoint_and_says_how_to_continue(
     stop_at(40, number)
     assert main(["run", *ARGUMENTS, "--out", str(out)]) == code
     said = capsys.readouterr().err.splitlines()[-1]
-    assert said == f"ramify: stopped at sample 40 of 300; continue with: ramify resume '{out}'"
+    assert said == f"ramify: stopped at sample 40 of 120; continue with: ramify resume '{out}' --own-code"
     assert len(list(out.glob("checkpoint-*.safetensors"))) == 1
     assert signal.getsignal(number) == before
 
@@ -118,7 +118,7 @@ def test_a_second_signal_stops_at_once_with_what_is_on_disk(
     stop_at(40, signal.SIGTERM, signal.SIGTERM)
     assert main(["run", *ARGUMENTS, "--out", str(tmp_path)]) == 143
     said = capsys.readouterr().err.splitlines()[-1]
-    assert said == f"ramify: stopped at once; continue with: ramify resume {tmp_path}"
+    assert said == f"ramify: stopped at once; continue with: ramify resume {tmp_path} --own-code"
     assert not list(tmp_path.glob("checkpoint-*"))
 
 

@@ -122,7 +122,7 @@ def test_without_a_whole_checkpoint_the_loss_is_named(
     for path in checkpoints(crashed):
         path.write_bytes(path.read_bytes()[:-1])
     before = content(crashed)
-    assert main(["resume", str(crashed)]) == 2
+    assert main(["resume", str(crashed), "--own-code"]) == 2
     said = capsys.readouterr().err
     assert "no checkpoint is whole" in said
     assert all(path.name in said for path in checkpoints(crashed))

@@ -50,6 +50,17 @@ def writing(path: Path) -> Iterator[None]:
         ) from None
 
 
+@contextmanager
+def fitting(path: Path) -> Iterator[None]:
+    """Turn what goes wrong with values read from `path` into a `RamifyError`: they do not belong together."""
+    try:
+        yield
+    except (OSError, LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+        raise RamifyError(
+            f"{path} does not fit together ({type(error).__name__}: {error}); it is damaged, or another's"
+        ) from error
+
+
 def sync(path: Path) -> None:
     """Force a file, or the entries of a folder, to the disk."""
     descriptor = os.open(path, os.O_RDONLY)

@@ -36,8 +36,11 @@ def load_state(path: Path) -> tuple[State, dict[str, Any]]:
                 raise RamifyError(
                     f"{path} has format {header['format']}; this version of ramify reads {FORMAT}"
                 )
-            state = _put_together(header["state"], {name: file.get_tensor(name) for name in file.keys()})  # noqa: SIM118
-            return state, header["about"]
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            state, about = _put_together(header["state"], tensors), header["about"]
+            if not isinstance(state, dict) or not isinstance(about, dict):
+                raise TypeError("its parts are no tables")
+            return state, about
     except (OSError, SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise RamifyError(f"{path} is not a whole state file ({type(error).__name__}: {error})") from None
 

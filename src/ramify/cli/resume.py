@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from ramify.cli.parser import Parser
+from ramify.errors import RamifyError
 
 
 def main(argv: list[str]) -> int:
@@ -25,6 +26,7 @@ def main(argv: list[str]) -> int:
         "--checkpoint-every", type=float, metavar="SECONDS", help="seconds between checkpoints"
     )
     parser.add_argument("--json", action="store_true", help="print result.json last on stdout")
+    parser.add_argument("--own-code", action="store_true", help="let the run import your method or network")
     args = parser.parse_args(argv)
 
     from ramify.cli.progress import RunProgress
@@ -34,7 +36,10 @@ def main(argv: list[str]) -> int:
     from ramify.runs.execute import run_config
     from ramify.runs.folder import RunFolder
 
-    about = RunFolder(args.folder).about()
+    folder = RunFolder(args.folder)
+    about, named = folder.about(), folder.named_code()
+    if named and not args.own_code:
+        raise RamifyError(f"{args.folder} names code to import, {named!r}; if you trust it, add --own-code")
     execution = about["execution"]
     with RunProgress() as progress:
         result = run_config(

@@ -15,7 +15,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from ramify.errors import RamifyError
-from ramify.files import write_atomic
+from ramify.files import fitting, write_atomic, writing
 from ramify.state import State
 from ramify.statefiles import load_state, save_state
 
@@ -82,7 +82,8 @@ class Checkpoints:
             if reason is None:
                 state, about = load_state(path)
                 refuse_differences(run.identity(), about, path.name)
-                run.restore(state)
+                with fitting(path):
+                    run.restore(state)
                 if damaged:
                     log.warning("%s; continuing from the one before", "; ".join(damaged.values()))
                 for broken in damaged:
@@ -135,13 +136,15 @@ class Checkpoints:
 
     def _remove(self, number: int) -> None:
         path = self._path(number)
-        path.with_suffix(".sha256").unlink(missing_ok=True)
-        path.unlink(missing_ok=True)
+        with writing(path):
+            path.with_suffix(".sha256").unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
 
 
 def write_checkpoint(path: Path, state: State, about: dict[str, Any]) -> None:
     """One generation: the state, and after it the checksum that makes it valid."""
-    path.with_suffix(".sha256").unlink(missing_ok=True)
+    with writing(path):
+        path.with_suffix(".sha256").unlink(missing_ok=True)
     save_state(path, state, about)
     write_atomic(path.with_suffix(".sha256"), _checksum_line(path))
 

@@ -25,7 +25,7 @@ from safetensors.torch import save_file
 
 from ramify.errors import RamifyError
 from ramify.evaluation.anytime import Record
-from ramify.files import beside, write_atomic, writing
+from ramify.files import beside, fitting, write_atomic, writing
 from ramify.runs.result import Result
 from ramify.taxonomy import write_taxonomy
 
@@ -70,7 +70,14 @@ class RunFolder:
     @property
     def continue_command(self) -> str:
         """What to type to continue the run."""
-        return f"ramify resume {shlex.quote(str(self.path))}"
+        own = " --own-code" if self.begun() and self.named_code() else ""
+        return f"ramify resume {shlex.quote(str(self.path))}{own}"
+
+    def named_code(self) -> str | None:
+        """The code of one's own, `package.module:name`, that the run's config has ramify import, if any."""
+        config = self.about()["config"]
+        with fitting(self.path / "config.json"):
+            return next((name for name in (config["method"], config["network"]["name"]) if ":" in name), None)
 
     def begun(self) -> bool:
         """Whether a run was begun here."""
@@ -177,13 +184,11 @@ class RunFolder:
     def records(self) -> list[Record]:
         """All records so far; a line that is still being written is left out."""
         path = self.path / "records.jsonl"
-        try:
-            text = path.read_text(encoding="utf-8") if path.exists() else ""
+        with fitting(path):
+            text = path.read_bytes().decode() if path.exists() else ""
             return [
                 Record.from_dict(json.loads(line)) for line in text.splitlines(True) if line.endswith("\n")
             ]
-        except (OSError, ValueError, TypeError) as error:
-            raise RamifyError(f"{path} is damaged: {error}") from None
 
     def check_present(self) -> None:
         """Refuse to go on where the folder was removed or moved while the run was writing to it."""
@@ -241,7 +246,9 @@ class RunFolder:
 
     def result(self) -> Result:
         """The figures of a finished run."""
-        return Result.from_dict(self._read_json("result.json"))
+        values = self._read_json("result.json")
+        with fitting(self.path / "result.json"):
+            return Result.from_dict(values)
 
 
 def _line(record: Record) -> str:
