@@ -36,7 +36,8 @@ def load_state(path: Path) -> tuple[State, dict[str, Any]]:
                 raise RamifyError(
                     f"{path} has format {header['format']}; this version of ramify reads {FORMAT}"
                 )
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            # copies: what is kept of a state must not hang on its file, which may go
+            tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
             state, about = _put_together(header["state"], tensors), header["about"]
             if not isinstance(state, dict) or not isinstance(about, dict):
                 raise TypeError("its parts are no tables")
