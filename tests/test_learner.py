@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from safetensors import safe_open
 from torch import nn
 
 import ramify
@@ -80,6 +81,8 @@ def test_every_kind_of_image_is_the_same_image(tmp_path):
         "pillow": pillow,
         "paths": paths,
         "strings": map(str, paths),
+        "array of strings": np.array([str(path) for path in paths]),
+        "read-only": np.frombuffer(nhwc.tobytes(), np.uint8).reshape(nhwc.shape),
         "right size": stretched,
     }
     found = {}
@@ -295,6 +298,31 @@ def test_refuses_what_is_no_learner(tmp_path):
         file.write_bytes(broken)
         with pytest.raises(RamifyError, match="not a whole state file"):
             Learner.load(tmp_path, network=ToyNetwork())
+
+
+def test_a_run_gives_its_network_to_a_learner(tmp_path):
+    from dataclasses import replace
+
+    from ramify.runs.presets import resolve
+
+    tiny = replace(
+        resolve("quick", "er", "garden", "multiple-depth"), limit=40, eval_images=10, image_size=16
+    )
+    tiny = replace(tiny, network=replace(tiny.network, width=0.1))
+    ramify.run_config(tiny, tmp_path)
+    garden = ramify.load_dataset("garden", image_size=16)
+    ours = Learner.load(tmp_path)
+    with safe_open(tmp_path / "predictions.safetensors", framework="np") as file:
+        expected = file.get_tensor("predictions")[:, 0]
+    names = garden.taxonomy.names(1)
+    assert ours.predict(garden.test.images).labels[1] == [names[i] for i in expected]
+    ours.partial_fit(garden.train.images[:20], [garden.taxonomy.names(2)[0]] * 20)
+    assert ours.levels == (1, 2)
+    with pytest.raises(RamifyError, match="trains when it is asked"):
+        Learner.load(tmp_path, method="gdumb")
+    (tmp_path / "model.safetensors").write_bytes(b"broken")
+    with pytest.raises(RamifyError, match="cannot be used"):
+        Learner.load(tmp_path)
 
 
 def test_scikit_learn_can_clone_it():

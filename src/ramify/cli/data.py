@@ -30,7 +30,10 @@ def _parser() -> argparse.ArgumentParser:
     one = Parser(add_help=False, parents=[place])
     one.add_argument("name", metavar="NAME", help="a dataset's name, or the path of your own")
     one.add_argument(
-        "--size", type=int, help="side of the square images, in pixels (default: the dataset's own)"
+        "--size",
+        "--image-size",
+        type=int,
+        help="side of the square images, in pixels (default: the dataset's own)",
     )
     one.add_argument("--taxonomy", help="a tree to lay over the classes: a file or a built-in name")
     one.add_argument("--skip-broken", action="store_true", help="leave out images that cannot be decoded")

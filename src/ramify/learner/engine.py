@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
+from ramify.errors import RamifyError
 from ramify.learner.turns import Turns
 from ramify.methods import Engine
 from ramify.rehearsal import Batch
@@ -22,6 +23,17 @@ class SharedEngine(Engine):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.turns = Turns()
+
+    def adopt(self, weights: dict[str, Tensor], classes: list[tuple[int, str]]) -> None:
+        """Take over a network that was trained elsewhere, with the classes of its outputs."""
+        if self.recipe.answer is not None:
+            raise RamifyError(
+                "this method trains when it is asked; it cannot take over a network: choose pl-fms"
+            )
+        for level, label in classes:
+            self.classes.meet(level, label, when=0)
+        self.model.restore({"classes": len(classes), "weights": weights})
+        self.optimizer.add([])
 
     def update(self, batch: Batch, rate: float | None = None) -> bool:
         """One training step; nobody sees the network within it."""

@@ -25,6 +25,8 @@ def as_tensor(images: Images, size: int) -> Tensor:
     Arrays are [n, 3, h, w] or [n, h, w, 3]: the axis of length 3 is the colour. Where both could be it
     (images three pixels high or wide) the array is refused.
     """
+    if isinstance(images, np.ndarray) and images.dtype.kind in "OU":
+        images = images.tolist()
     if isinstance(images, np.ndarray | Tensor):
         return _from_array(images, size)
     if isinstance(images, str | PathLike | Image.Image) or not isinstance(images, Iterable):
@@ -50,11 +52,13 @@ def _read(image: Any, index: int, size: int) -> npt.NDArray[np.uint8]:
 
 
 def _from_array(images: npt.NDArray[Any] | Tensor, size: int) -> Tensor:
-    array = images if isinstance(images, Tensor) else torch.from_numpy(np.ascontiguousarray(images))
-    shape = tuple(array.shape)
-    if array.dtype != torch.uint8:
-        hint = "; floats in 0..1: (images * 255).round() as uint8" if array.is_floating_point() else ""
-        raise RamifyError(f"images are {array.dtype}; they must be uint8, 0 to 255{hint}")
+    shape = tuple(images.shape)
+    if images.dtype not in (torch.uint8, np.uint8):
+        hint = "; floats in 0..1: (images * 255).round() as uint8" if "float" in str(images.dtype) else ""
+        raise RamifyError(f"images are {images.dtype}; they must be uint8, 0 to 255{hint}")
+    if isinstance(images, np.ndarray):
+        images = torch.from_numpy(np.require(images, requirements=["C", "W"]))  # torch warns of read-only
+    array = images
     if array.ndim != 4 or 3 not in (shape[1], shape[3]):
         hint = "; one image is images[None]" if array.ndim == 3 else ""
         raise RamifyError(f"images have shape {shape}; they must be [n, 3, h, w] or [n, h, w, 3]{hint}")

@@ -292,8 +292,10 @@ class Learner:
     ) -> Learner:
         """The learner as it was saved: the next `partial_fit` gives the same weights as without.
 
-        A method or a network that was given as an object must be given again. One that was given by name
-        (`package.module:name`) is imported only with `own_code=True`, for importing runs code.
+        The folder of a run gives a learner with its final network, classes and tree, to ask or to teach on;
+        its memory begins empty. A method or a network that was given as an object must be given again. One
+        that was given by name (`package.module:name`) is imported only with `own_code=True`, for importing
+        runs code.
         """
         return saving.load(cls, Path(path), device, method, network, own_code)
 

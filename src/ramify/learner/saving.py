@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from safetensors import SafetensorError, safe_open
 from torch import nn
 
 from ramify import __version__
@@ -13,12 +15,13 @@ from ramify.errors import RamifyError
 from ramify.methods.recipe import Method
 from ramify.runs.config import to_dict
 from ramify.statefiles import load_state, save_state
-from ramify.taxonomy import Taxonomy
+from ramify.taxonomy import Taxonomy, read_taxonomy
 
 if TYPE_CHECKING:
     from ramify.learner.learner import Learner
 
 FILE = "learner.safetensors"  # the only file, so a folder is replaced at once
+RUN_FILE = "model.safetensors"  # what `ramify run` leaves
 
 
 def name_of(method: str | Method) -> str:
@@ -58,6 +61,8 @@ def load(
     own_code: bool,
 ) -> Learner:
     """Read a learner; see `Learner.load`."""
+    if (path / RUN_FILE).is_file() and not (path / FILE).exists():
+        return _from_run(kind, path, device, method, network)
     if not (path / FILE).is_file():
         raise RamifyError(f"{path} holds no learner (no {FILE} in it); give a folder that `save` has written")
     state, about = load_state(path / FILE)
@@ -120,3 +125,31 @@ def _made(
         std=tuple(about["std"]),
         **settings,
     )
+
+
+def _from_run(
+    kind: type[Learner], path: Path, device: str, method: str | Method | None, network: nn.Module | None
+) -> Learner:
+    """A learner with the final network, the classes and the tree of a run; its memory begins empty."""
+    try:
+        with safe_open(path / RUN_FILE, framework="pt") as file:
+            about = json.loads((file.metadata() or {})["ramify"])
+            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        if network is None and ":" in about["network"]["name"]:
+            raise RamifyError(
+                f"{path} was made with a network of your own; give it again: load(…, network=…)"
+            )
+        learner = kind(
+            method or "pl-fms",
+            image_size=about["image_size"],
+            network=network or about["network"],
+            taxonomy=read_taxonomy(path / "taxonomy.csv"),
+            device=device,
+            mean=tuple(about["mean"]),
+            std=tuple(about["std"]),
+        )
+        learner._engine.adopt(weights, about["classes"])
+    except (OSError, SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
+        reason = str(error).splitlines()[0]
+        raise RamifyError(f"{path / RUN_FILE} cannot be used ({type(error).__name__}: {reason})") from None
+    return learner

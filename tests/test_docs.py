@@ -1,0 +1,149 @@
+"""The documentation: every block of code and every command in it runs; the site is built without a warning.
+
+A comment `<!-- test: … -->` on the line before a block tells this file `replace A with B` (a long block made
+short), `given NAMES` (names that the text speaks of), or `skip: REASON`. Commands that take long are made
+short by `SHORT`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from ramify.cli import COMMANDS, main
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+FENCE = re.compile(
+    r"(?:<!-- test: (?P<note>[^\n]*?) -->\n)?```(?P<kind>python|sh)[^\n]*\n(?P<code>.*?)```", re.S
+)
+INDENTED = re.compile(r"(?:^    ramify .*\n)+", re.M)
+
+TINY = ["--limit", "48", "--eval-images", "30", "--network.width", "0.1"]
+SETS = ["--set", "limit=48", "--set", "eval_images=30", "--set", "network.width=0.1"]
+SHORT = {  # command -> what is added to it; None: only its options are checked, by --help
+    "run": TINY,
+    "compare": ["--preset", "quick", "--workers", "1", "--seeds", "0", *SETS],
+    "reproduce": ["--plan"],
+    "sweep": ["--plan"],
+    "demo": None,
+    "bench": None,
+    "watch": None,
+    "soak": None,
+    "resume": None,
+}
+COLOURS = {"fruit": {"apple": (200, 20, 20), "pear": (150, 200, 20)}, "tools": {"hammer": (90, 90, 110)}}
+
+
+@dataclass
+class Block:
+    kind: str
+    code: str
+    note: str
+
+
+def blocks(page: Path) -> list[Block]:
+    """Fenced blocks of Python and of commands, and indented commands, in order."""
+    text = page.read_text("utf-8")
+    found = [(m.start(), Block(m["kind"], m["code"], m["note"] or "")) for m in FENCE.finditer(text)]
+    covered = [(m.start(), m.end()) for m in re.finditer(r"```.*?```", text, re.S)]
+    for m in INDENTED.finditer(text):
+        if not any(start <= m.start() < end for start, end in covered):
+            found.append((m.start(), Block("sh", m.group(), "")))
+    return [block for _, block in sorted(found, key=lambda pair: pair[0])]
+
+
+@pytest.fixture
+def desk(tmp_path, monkeypatch):
+    """Where a reader may sit: a folder of photos, a tree, a manifest."""
+    rows = ["path,label,level"]
+    for parent, leaves in COLOURS.items():
+        for leaf, colour in leaves.items():
+            for i in range(10):
+                path = tmp_path / "photos" / leaf / f"{i}.png"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                shade = tuple(min(255, part + 4 * i) for part in colour)
+                Image.new("RGB", (20, 16), shade).save(path)
+                rows.append(f"{leaf}/{i}.png,{parent if i < 5 else leaf},{1 if i < 5 else 2}")
+    (tmp_path / "stream.csv").write_text("\n".join(rows) + "\n")
+    tree = [f"{parent},{leaf}" for parent, leaves in COLOURS.items() for leaf in leaves]
+    (tmp_path / "tree.csv").write_text("\n".join(["level1,level2", *tree]) + "\n")
+    (tmp_path / "own_method.py").write_text((ROOT / "examples" / "own_method.py").read_text())
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    sys.modules.pop("own_method", None)
+    return tmp_path
+
+
+def given() -> dict[str, object]:
+    photos = {leaf: [f"photos/{leaf}/{i}.png" for i in range(10)] for leaf in ("apple", "pear", "hammer")}
+    images = [path for leaf in photos for path in photos[leaf][:5]]
+    return {
+        "images": images,
+        "labels": ["fruit"] * 10 + ["tools"] * 5,
+        "new_images": images,
+        "new_labels": [leaf for leaf in photos for _ in range(5)],
+        "photo": Image.new("RGB", (20, 16), (210, 30, 30)),
+    }
+
+
+def run_command(line: str) -> None:
+    words = shlex.split(line, comments=True)
+    assert words[0] == "ramify"
+    command, rest = words[1], words[2:]
+    assert command in COMMANDS
+    if command in SHORT and SHORT[command] is None:
+        with pytest.raises(SystemExit) as ended:
+            main([command, "--help"])
+        assert ended.value.code == 0
+        return
+    assert main([command, *rest, *(SHORT.get(command) or [])]) == 0, line
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_block_and_command_runs(page, desk, capsys):
+    names: dict[str, object] = {}
+    for block in blocks(page):
+        code = block.code
+        if block.note.startswith("skip: "):
+            continue
+        if block.note.startswith("replace "):
+            old, new = block.note.removeprefix("replace ").split(" with ")
+            assert old in code
+            code = code.replace(old, new)
+        elif block.note.startswith("given "):
+            names |= {name: given()[name] for name in block.note.removeprefix("given ").split(", ")}
+        else:
+            assert not block.note, f"unknown note {block.note!r}"
+        if block.kind == "python":
+            if "--8<--" not in code:
+                exec(compile(code, f"{page.name}", "exec"), names)
+            continue
+        for line in code.replace("\\\n", " ").splitlines():
+            if line.strip() and not line.strip().startswith("#"):
+                run_command(line.strip())
+    capsys.readouterr()
+
+
+def test_pages_name_only_commands_that_exist():
+    for page in PAGES:
+        for command in re.findall(r"`ramify ([a-z]+)", page.read_text("utf-8")):
+            assert command in COMMANDS, f"{page.name}: ramify {command}"
+
+
+def test_the_site_is_built_without_a_warning(tmp_path):
+    pytest.importorskip("mkdocs")
+    pytest.importorskip("mkdocstrings")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")]
+    quiet = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=quiet)
+    assert done.returncode == 0, done.stderr
+    assert "partial_fit" in (tmp_path / "site" / "reference" / "index.html").read_text("utf-8")
