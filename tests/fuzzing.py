@@ -1,0 +1,226 @@
+"""Readers of what users give, and how to make up input for them: used by the tests and by tools/fuzz.py."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from hypothesis import strategies as st
+
+from ramify.datasets import load_dataset
+from ramify.datasets.manifest import manifest_recipe
+from ramify.errors import RamifyError
+from ramify.learner import Learner
+from ramify.reports.data import load_run
+from ramify.runs.checkpoint import Checkpoints, _checksum_line
+from ramify.runs.config import Config, from_dict, to_dict
+from ramify.runs.folder import RunFolder
+from ramify.runs.presets import resolve
+from ramify.runs.run import Run
+from ramify.statefiles import load_state, save_state
+from ramify.streams import Stream, build_stream
+from ramify.streams.files import read_csv
+from ramify.taxonomy import read_taxonomy
+from tiny_runs import tiny
+
+REMOVE = object()
+SCRATCH = Path(tempfile.mkdtemp(prefix="ramify-fuzz-"))
+
+
+WORDS = (b"", b",", b'"', b"\n", b"\x00", b"\xff", b"-1", b"9" * 20, b"nan", b"{", b"]", b"null")
+
+
+def written(name: str, data: bytes) -> Path:
+    """A file that holds `data`; the same one every time."""
+    path = SCRATCH / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    return path
+
+
+@st.composite
+def changed(draw: st.DrawFn, *seeds: bytes) -> bytes:
+    """One of the seeds after some edits: bytes replaced, removed, repeated, or text put in."""
+    data = bytearray(draw(st.sampled_from(seeds)))
+    for _ in range(draw(st.integers(0, 6))):
+        start = draw(st.integers(0, len(data)))
+        stop = min(len(data), start + draw(st.sampled_from((0, 1, 1, 2, 8, 40, 1000))))
+        words = st.one_of(st.sampled_from(WORDS), st.binary(max_size=8))
+        data[start:stop] = draw(words | st.just(bytes(data[start:stop]) * 2))
+    return bytes(data)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@st.composite
+def config_values(draw: st.DrawFn) -> dict[str, Any]:
+    """A config's values, some of them replaced by anything at all."""
+    values = to_dict(tiny())
+    for _ in range(draw(st.integers(1, 4))):
+        table = values
+        name = draw(st.sampled_from(sorted(values)))
+        if isinstance(values[name], dict) and draw(st.booleans()):
+            table, name = values[name], draw(st.sampled_from(sorted(values[name])))
+        table[draw(st.sampled_from((name, name.replace("_", "-"), name + "x")))] = draw(json_values)
+    return values
+
+
+TREE = b"level1,level2,wnid\nanimal,cat,n1\nanimal,dog,n2\nplant,oak,n3\n"
+EDGES = b"parent,child,level\n,animal,1\nanimal,cat,2\nanimal,dog,2\n"
+NESTED = b'{"animal": {"cat": 0, "dog": 1}, "plant": ["oak", "fir"]}'
+MANIFEST = b"path,level1,level2,split\na.png,animal,cat,train\nb.png,animal,cat,test\nc.png,plant,oak,train\n"
+STREAM = b"image,level,label,task\n0,1,0,0\n7,2,1,0\n200,4,2,1\n"
+PRESET = (
+    b'[all]\nlr = 0.1\nmemory_size = 9\nnetwork = { name = "resnet18", width = 0.5 }\n[method.er]\nlr = 1\n'
+)
+
+
+@cache
+def garden() -> Any:
+    return load_dataset("garden", image_size=8)
+
+
+@cache
+def saved_stream() -> bytes:
+    stream = build_stream("disjoint", garden().train.leaves, garden().taxonomy, 0)
+    stream.save(SCRATCH / "good.stream")
+    return (SCRATCH / "good.stream").read_bytes()
+
+
+@cache
+def fresh_run() -> Run:
+    return Run(tiny("pl-fms", limit=24), garden(), "cpu")
+
+
+@cache
+def run_folder() -> dict[str, bytes]:
+    """The files of a run that stands at its first task's end."""
+    run = Run(tiny("pl-fms", limit=24), garden(), "cpu")
+    folder = RunFolder(SCRATCH / "good-run")
+    folder.path.mkdir(exist_ok=True)
+    folder.begin(run, None, {"data_dir": None, "checkpoint_every": 300.0})
+    run.go(folder, Checkpoints(folder).after_part)
+    return {path.name: path.read_bytes() for path in folder.path.iterdir() if path.is_file()}
+
+
+@cache
+def saved_learner() -> bytes:
+    learner = Learner("er", image_size=8, memory_size=4, network={"name": "resnet18", "width": 0.02})
+    images = garden().train.images[:8]
+    learner.partial_fit(images, ["a", "b"] * 4, [1] * 8)
+    learner.save(SCRATCH / "good-learner")
+    return (SCRATCH / "good-learner" / "learner.safetensors").read_bytes()
+
+
+def read_manifest(data: bytes) -> None:
+    manifest_recipe(written("m.csv", data), "m").contents()
+
+
+def read_checkpoint(data: bytes) -> None:
+    """A checkpoint whose checksum is right whatever it holds."""
+    path = written("restored/checkpoint-000001.safetensors", data)
+    path.with_suffix(".sha256").write_text(_checksum_line(path))
+    Checkpoints(RunFolder(path.parent)).restore(fresh_run())
+
+
+def read_run(name: str) -> Callable[[bytes], None]:
+    """Read a run's folder, of which one file is changed."""
+
+    def read(data: bytes) -> None:
+        for other, content in run_folder().items():
+            written(f"run/{other}", content)
+        path = written(f"run/{name}", data).parent
+        folder = RunFolder(path)
+        for read_part in (folder.about, folder.named_code, folder.records, folder.result):
+            refused(lambda part: part(), read_part)
+        _ = load_run(path).answers
+
+    return read
+
+
+def changed_run(name: str) -> Callable[[], st.SearchStrategy[bytes]]:
+    return lambda: changed(run_folder()[name])
+
+
+def checkpoint() -> bytes:
+    names = [
+        name for name in run_folder() if name.startswith("checkpoint-") and name.endswith(".safetensors")
+    ]
+    return run_folder()[names[-1]]
+
+
+Edits = list[tuple[int, Any]]
+edits = st.lists(st.tuples(st.integers(0, 10_000), st.just(REMOVE) | json_values), min_size=1, max_size=4)
+
+
+def edited(data: bytes, changes: Edits) -> bytes:
+    """A state file that is whole, but some values in it are others or gone."""
+    state, about = load_state(written("whole", data))
+    for number, value in changes:
+        places = list(_places(state))
+        table, key = places[number % len(places)]
+        if value is REMOVE:
+            del table[key]
+        else:
+            table[key] = value
+    save_state(SCRATCH / "edited", state, about)
+    return (SCRATCH / "edited").read_bytes()
+
+
+def _places(table: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
+    for key, value in table.items():
+        yield table, key
+        if isinstance(value, dict):
+            yield from _places(value)
+
+
+def read_learner(data: bytes) -> None:
+    Learner.load(written("learner/learner.safetensors", data).parent)
+
+
+TARGETS: dict[str, tuple[Callable[[], st.SearchStrategy[Any]], Callable[[Any], object]]] = {
+    "tree, CSV": (lambda: changed(TREE, EDGES), lambda data: read_taxonomy(written("t.csv", data))),
+    "tree, JSON": (lambda: changed(NESTED), lambda data: read_taxonomy(written("t.json", data))),
+    "tree, any JSON": (
+        lambda: json_values,
+        lambda value: read_taxonomy(written("t.json", json.dumps(value).encode())),
+    ),
+    "manifest": (lambda: changed(MANIFEST), read_manifest),
+    "preset": (
+        lambda: changed(PRESET),
+        lambda data: resolve(str(written("p.toml", data)), "er", "garden", "disjoint"),
+    ),
+    "config": (config_values, lambda values: from_dict(Config, values, "config")),
+    "stream, CSV": (
+        lambda: changed(STREAM),
+        lambda data: read_csv(written("s.csv", data), garden().taxonomy, len(garden().train.leaves)),
+    ),
+    "stream, saved": (lambda: changed(saved_stream()), lambda data: Stream.load(written("s.stream", data))),
+    "state": (lambda: changed(checkpoint()), lambda data: load_state(written("state", data))),
+    "checkpoint": (lambda: changed(checkpoint()), read_checkpoint),
+    "checkpoint, values": (lambda: edits, lambda changes: read_checkpoint(edited(checkpoint(), changes))),
+    "config.json": (changed_run("config.json"), read_run("config.json")),
+    "records.jsonl": (changed_run("records.jsonl"), read_run("records.jsonl")),
+    "result.json": (changed_run("result.json"), read_run("result.json")),
+    "predictions": (changed_run("predictions.safetensors"), read_run("predictions.safetensors")),
+    "learner": (lambda: changed(saved_learner()), read_learner),
+    "learner, values": (lambda: edits, lambda changes: read_learner(edited(saved_learner(), changes))),
+}
+
+
+def refused(read: Callable[[Any], object], value: Any) -> str | None:
+    """Read; what the library refuses is as it should be (its words are returned), all else is a crash."""
+    try:
+        read(value)
+    except RamifyError as error:
+        return str(error)
+    return None

@@ -1,0 +1,50 @@
+"""Fuzz every reader for a while: python tools/fuzz.py --seconds 600 [--target NAME]."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from hypothesis import HealthCheck, given, seed, settings
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+from fuzzing import TARGETS, refused
+
+ROUND = 500
+
+
+def main() -> int:
+    """Go round the targets with fresh seeds until the time is over; a crash ends it with its input."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=600.0, help="default: 600")
+    parser.add_argument("--target", choices=tuple(TARGETS), help="default: all")
+    args = parser.parse_args()
+    chosen = [args.target] if args.target else list(TARGETS)
+    end, number = time.monotonic() + args.seconds, 0
+    counts = {name: [0, 0] for name in chosen}  # read, refused
+    while time.monotonic() < end:
+        for name in chosen:
+            _round(name, number, counts[name])
+        number += 1
+    for name, (read, turned_away) in counts.items():
+        print(f"{name:<20}{read:>10,} read{turned_away:>10,} refused, no crash")
+    return 0
+
+
+def _round(name: str, number: int, count: list[int]) -> None:
+    strategy, read = TARGETS[name]
+
+    @seed(number)
+    @settings(max_examples=ROUND, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @given(strategy())
+    def attempt(value: Any) -> None:
+        count[refused(read, value) is not None] += 1
+
+    attempt()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
