@@ -21,14 +21,29 @@ def _mean(values: npt.NDArray[np.generic]) -> float | None:
     return float(values.mean(dtype=np.float64)) if len(values) else None
 
 
+def _pair(predicted: Ints, truth: Ints) -> None:
+    if predicted.shape != truth.shape:
+        raise RamifyError(f"{predicted.shape} predictions for {truth.shape} truths; give one for each image")
+
+
+def _check(predicted: Ints, truth: Ints, seen: Mask) -> None:
+    _pair(predicted, truth)
+    if len(truth) and not 0 <= truth.min() <= truth.max() < len(seen):
+        raise RamifyError(
+            f"true classes run from {truth.min()} to {truth.max()}; the level has 0 to {len(seen) - 1}"
+        )
+
+
 def level_accuracy(predicted: Ints, truth: Ints, seen: Mask) -> float | None:
     """Top-1 at one level over the images whose class has been seen: mean of [ŷ = y] over n with seen[y]."""
+    _check(predicted, truth, seen)
     asked = seen[truth]
     return _mean(predicted[asked] == truth[asked])
 
 
 def class_accuracy(predicted: Ints, truth: Ints, seen: Mask) -> Floats:
     """a_c = mean of [ŷ = c] over the images of class c; nan for a class not seen or without images."""
+    _check(predicted, truth, seen)
     images = np.bincount(truth, minlength=len(seen))
     right = np.bincount(truth[predicted == truth], minlength=len(seen))
     return np.where(seen & (images > 0), right / np.maximum(images, 1), np.nan)
@@ -73,6 +88,7 @@ def consistency(predictions: Ints, tree: Taxonomy) -> float:
 
 def path_accuracy(predictions: Ints, truth: Ints) -> float:
     """Share of images with every level right: mean of Π_h [ŷ_h = y_h]; no answer is not right."""
+    _pair(predictions, truth)
     return float((predictions == truth).all(1).mean())
 
 

@@ -143,16 +143,15 @@ class Engine(Stateful):
     def _check(
         self, images: Tensor, labels: list[Any], levels: list[int], paths: list[list[Any]] | None
     ) -> None:
-        if images.dtype != torch.uint8 or images.shape[1:] != self.image_shape:
-            raise RamifyError(
-                f"images are {images.dtype} of shape {tuple(images.shape)}; they must be uint8 of shape "
-                f"(n, {', '.join(map(str, self.image_shape))})"
-            )
+        self._check_images(images)
         if not len(images) == len(labels) == len(levels):
             raise RamifyError(
                 f"{len(images)} images, {len(labels)} labels and {len(levels)} levels were given; each image "
                 "needs one of both"
             )
+        wrong = [level for level in levels if not isinstance(level, int | np.integer) or level < 1]
+        if wrong:
+            raise RamifyError(f"level {wrong[0]!r} was given; levels are whole numbers from 1, the coarsest")
         if not self.recipe.told_paths or not len(labels):
             return
         if paths is None or len(paths) != len(labels):
@@ -162,6 +161,18 @@ class Engine(Stateful):
         depth = len(paths[0]) if self.memory.paths is None else self.memory.paths.shape[1]
         if any(len(path) != depth for path in paths):
             raise RamifyError(f"paths differ in length; each must have a label for all {depth} levels")
+
+    def _check_images(self, images: npt.NDArray[np.uint8] | Tensor) -> None:
+        if images.dtype not in (torch.uint8, np.uint8) or tuple(images.shape[1:]) != self.image_shape:
+            raise RamifyError(
+                f"images are {images.dtype} of shape {tuple(images.shape)}; they must be uint8 of shape "
+                f"(n, {', '.join(map(str, self.image_shape))})"
+            )
+        if len(images) > 1 and images.max() == 1:
+            raise RamifyError(
+                f"the largest value in {len(images)} images is 1; floats in 0..1 must be multiplied by 255 "
+                "before they become uint8"
+            )
 
     def _meet(self, level: int, label: Any) -> int:
         known = self.classes.find(level, label)
@@ -329,6 +340,7 @@ class Engine(Stateful):
         self, images: npt.NDArray[np.uint8] | Tensor, batch_size: int = LOOK
     ) -> npt.NDArray[np.int64]:
         """The best class of every level, [n, levels], from one pass; -1 where a level has no class yet."""
+        self._check_images(images)
         self.prepare()
         parts = []
         for start in range(0, max(1, len(images)), batch_size):

@@ -141,6 +141,11 @@ class Taxonomy:
 
     def lca_height(self, a: npt.ArrayLike, b: npt.ArrayLike) -> IntArray:
         """Height of the lowest common ancestor of leaves `a` and `b`: 0 = same leaf, H = only the root."""
+        for leaves in (np.asarray(a), np.asarray(b)):
+            if leaves.size and not 0 <= leaves.min() <= leaves.max() < self.leaves:
+                raise RamifyError(
+                    f"leaves run from {leaves.min()} to {leaves.max()}: the tree has 0 to {self.leaves - 1}"
+                )
         # Two leaves that share a class at one level share it at all coarser ones.
         differs = self._classes.T[np.asarray(a)] != self._classes.T[np.asarray(b)]
         return np.asarray(differs.sum(axis=-1, dtype=np.int64))

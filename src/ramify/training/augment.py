@@ -8,6 +8,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from ramify.errors import RamifyError
 from ramify.training.autoaugment import PolicyName, policy
 from ramify.training.autoaugment_ops import IntArray
 
@@ -84,6 +85,13 @@ class Normalize:
 
     mean: tuple[float, ...]
     std: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.mean) != 3 or len(self.std) != 3 or not min(self.std) > 0:
+            raise RamifyError(
+                f"mean {self.mean} and std {self.std}: expected three values each, for images in 0..1, each "
+                "std above 0"
+            )
 
     def __call__(self, images: Tensor) -> Tensor:
         """Normalise [B, 3, H, W]."""

@@ -1,0 +1,149 @@
+"""Mistakes in calls from Python are refused where they are made, not where they would show up later."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from ramify.datasets.dataset import Split
+from ramify.errors import RamifyError
+from ramify.evaluation import metrics
+from ramify.learner import Learner
+from ramify.memory import Memory
+from ramify.methods import METHODS, Engine, Settings
+from ramify.methods.settings import NetworkSettings
+from ramify.runs.run import pick_device
+from ramify.streams import Stream, build_stream
+from ramify.taxonomy import Taxonomy
+from tiny_runs import network
+
+TREE = Taxonomy.from_rows([("a", "b"), ("a", "c"), ("d", "e")])
+IMAGES = torch.arange(4 * 3 * 8 * 8).remainder(256).to(torch.uint8).view(4, 3, 8, 8)
+FLOATS = IMAGES / 255
+LEAVES = np.array([0, 1, 2] * 4)
+
+
+def engine(method: str = "er", **changes: Any) -> Engine:
+    settings = Settings(memory_size=4, batch_size=4, network=NetworkSettings("tiny_runs:network"))
+    arguments = {"image_size": 8, "mean": (0.5,) * 3, "std": (0.2,) * 3} | changes
+    return Engine(METHODS[method], settings, **arguments)
+
+
+def observe(images: Any = IMAGES, labels: Any = "abcd", levels: Any = (1, 1, 1, 1)) -> Callable[[], None]:
+    return lambda: engine().observe(images, list(labels), list(levels))
+
+
+def stream(**changes: Any) -> Stream:
+    good = {
+        "image": [0, 1],
+        "level": [1, 2],
+        "label": [0, 1],
+        "task": [0, 0],
+        "setup": "own",
+        "seed": 0,
+        "levels": (1, 2),
+        "classes": (2, 3),
+        "taxonomy": TREE.fingerprint,
+        "images": 2,
+    }
+    return Stream(**{**good, **changes})
+
+
+def split(images: Any, leaves: Any) -> Callable[[], Split]:
+    return lambda: Split(images, leaves)
+
+
+CALLS: dict[str, tuple[Callable[[], Any], str]] = {
+    "float images": (observe(FLOATS), "torch.float32"),
+    "images with nan": (observe(FLOATS * float("nan")), "torch.float32"),
+    "floats cut to bytes": (observe(FLOATS.ceil().to(torch.uint8)), "largest value in 4 images is 1"),
+    "one image without its axis": (observe(IMAGES[0]), "shape (3, 8, 8)"),
+    "images of another size": (observe(IMAGES[:, :, :4, :4]), "(n, 3, 8, 8)"),
+    "channels last": (observe(IMAGES.permute(0, 2, 3, 1)), "(n, 3, 8, 8)"),
+    "fewer labels than images": (observe(labels="abc"), "4 images, 3 labels"),
+    "fewer levels than images": (observe(levels=(1, 1)), "2 levels"),
+    "level 0": (observe(levels=(1, 1, 1, 0)), "level 0"),
+    "negative level": (observe(levels=(1, -2, 1, 1)), "level -2"),
+    "level as text": (observe(levels=("1", 1, 1, 1)), "level '1'"),
+    "half a level": (observe(levels=(1.5, 1, 1, 1)), "level 1.5"),
+    "asking before learning": (lambda: engine().predict(IMAGES), "nothing has been learned"),
+    "asking with floats": (lambda: engine().predict(FLOATS), "torch.float32"),
+    "asking with another size": (lambda: engine().predict(IMAGES.numpy()[:, :, :4, :4]), "(n, 3, 8, 8)"),
+    "paths left out": (lambda: engine("pl-fms-t").observe(IMAGES, [*"abcd"], [1] * 4), "paths"),
+    "std of 0": (lambda: engine(std=(0.2, 0.0, 0.2)), "std"),
+    "one mean": (lambda: engine(mean=(0.5,)), "mean (0.5,)"),
+    "no memory": (lambda: Memory(0, (3, 8, 8)), "at least 1"),
+    "memory of less than none": (lambda: Settings(memory_size=-1), "memory_size is -1"),
+    "network of another shape": (lambda: engine(network=torch.nn.Identity()), "features of shape"),
+    "device": (lambda: pick_device("tpu"), "'tpu' is not available"),
+    "learner: device": (lambda: Learner(device="tpu"), "tpu"),
+    "learner: floats": (lambda: Learner(network=network()).partial_fit(FLOATS, [*"abcd"], [1] * 4), "uint8"),
+    "learner: level 0": (lambda: Learner(network=network()).partial_fit(IMAGES, [*"abcd"], [0] * 4), "0"),
+    "learner: memory": (lambda: Learner(memory_size=0), "memory_size"),
+    "stream: label beyond the tree": (lambda: stream(label=[0, 3]), "label 3"),
+    "stream: level 0": (lambda: stream(level=[0, 1]), "level 0"),
+    "stream: level beyond": (lambda: stream(level=[3, 1]), "level 3"),
+    "stream: image beyond": (lambda: stream(image=[0, 2]), "image 2"),
+    "stream: floats": (lambda: stream(image=[0.0, 1.0]), "integers"),
+    "stream: tasks backwards": (lambda: stream(task=[0, 2]), "tasks"),
+    "stream: nothing": (
+        lambda: stream(**dict.fromkeys(("image", "level", "label", "task"), np.empty(0, int))),
+        "above 0",
+    ),
+    "leaves beyond the tree": (lambda: build_stream("disjoint", LEAVES + 1, TREE, 0), "1 to 3"),
+    "leaves as floats": (lambda: build_stream("disjoint", LEAVES / 1, TREE, 0), "float64"),
+    "seed as a float": (lambda: build_stream("disjoint", LEAVES, TREE, 0.5), "0.5"),
+    "tree: level 0": (lambda: TREE.names(0), "no level 0"),
+    "tree: class beyond": (lambda: TREE.parent(2, 3), "no class 3"),
+    "tree: no answer as a leaf": (lambda: TREE.lca_height([0, -1], [0, 0]), "from -1"),
+    "split: floats": (split(FLOATS.numpy(), LEAVES[:4]), "float32"),
+    "split: floats cut to bytes": (split(FLOATS.ceil().byte().numpy(), LEAVES[:4]), "largest value"),
+    "split: labels of another number": (split(IMAGES.numpy(), LEAVES), "leaf labels"),
+    "accuracy: unequal": (
+        lambda: metrics.level_accuracy(np.zeros(3, int), np.zeros(1, int), np.ones(2, bool)),
+        "(3,) predictions for (1,)",
+    ),
+    "accuracy: truth beyond": (
+        lambda: metrics.class_accuracy(np.zeros(1, int), np.array([-1]), np.ones(2, bool)),
+        "from -1",
+    ),
+    "path accuracy: unequal": (
+        lambda: metrics.path_accuracy(np.zeros((3, 2), int), np.zeros((1, 2), int)),
+        "(3, 2) predictions",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_mistake_is_refused_and_named(name: str) -> None:
+    call, words = CALLS[name]
+    with pytest.raises(RamifyError) as caught:
+        call()
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_batch_that_is_refused_has_changed_nothing() -> None:
+    learner = engine()
+    learner.observe(IMAGES, [*"abcd"], [1] * 4)
+    before = learner.model.state()["weights"]
+    with pytest.raises(RamifyError):
+        learner.observe(IMAGES, [*"efgh"], [1, 1, 1, 0])
+    assert (learner.samples, len(learner.classes), learner.memory.size) == (4, 4, 4)
+    assert all(torch.equal(before[name], value) for name, value in learner.model.state_dict().items())
+
+
+def test_no_images_are_no_mistake() -> None:
+    learner = engine()
+    learner.observe(IMAGES, [*"abcd"], [1] * 4)
+    learner.observe(IMAGES[:0], [], [])
+    assert learner.samples == 4
+    assert learner.predict(IMAGES[:0]).shape == (0, 1)
+
+
+def test_dark_images_are_no_mistake() -> None:
+    engine().observe(torch.zeros_like(IMAGES), [*"abcd"], [1] * 4)
