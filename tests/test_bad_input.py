@@ -124,7 +124,7 @@ COMMAND_LINES = {
     "method": case(f"{RUN} --method ear", "no method 'ear'", "did you mean 'er'?"),
     "method's module": case(f"{RUN} --method no_such:thing", "no_such:thing", "package.module:name"),
     "method's name": case(f"{RUN} --method os:thing", "os:thing", "package.module:name"),
-    "method that is none": case(f"{RUN} --method os:getcwd", "os:getcwd"),
+    "method that is none": case(f"{RUN} --method os:getcwd", "method getcwd failed"),
     "dataset": case(f"{RUN} --dataset gardn", "no dataset 'gardn'", "did you mean 'garden'?"),
     "setup": case(f"{RUN} --setup triple-depth", "triple-depth"),
     "network": case(f"{RUN} --network.name resnet7", "no network 'resnet7'", "resnet18"),

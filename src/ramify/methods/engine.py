@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from ramify.classes import Classes
 from ramify.errors import RamifyError
 from ramify.memory import Examination, Memory, Update
-from ramify.methods.recipe import Method, Recipe
+from ramify.methods.recipe import Method, build_recipe
 from ramify.methods.settings import Settings
 from ramify.networks import Model, build_backbone, feature_size
 from ramify.networks.heads import Heads
@@ -86,7 +86,7 @@ class Engine(Stateful):
         self.device = torch.device(device)
         self.image_shape = (3, image_size, image_size)
         self.rng = Generators(seed)
-        self.recipe: Recipe = method(settings, self.rng)
+        self.recipe = build_recipe(method, settings, self.rng)
         self.classes = Classes()
         self.memory = Memory(self.recipe.keep.capacity(settings.memory_size), self.image_shape, self.device)
         self.samples = self.updates = 0

@@ -88,22 +88,21 @@ def find_method(name: str) -> Method:
             raise RamifyError(
                 f"method {name!r} cannot be imported ({error}); give package.module:name"
             ) from None
-        return _own(found, name)
+        return found
     near = difflib.get_close_matches(name, METHODS, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(METHODS)}; or package.module:name"
     raise RamifyError(f"no method {name!r}; {hint}")
 
 
-def _own(build: Method, name: str) -> Method:
-    """A user's own method, whose mistakes are told as such."""
-
-    def build_own(settings: Settings, rng: Generators) -> Recipe:
-        try:
-            recipe = build(settings, rng)
-        except Exception as error:
-            raise RamifyError(f"method {name!r} failed ({type(error).__name__}: {error})") from error
-        if not isinstance(recipe, Recipe):
-            raise RamifyError(f"method {name!r} returned {type(recipe).__name__}; it must return a Recipe")
-        return recipe
-
-    return build_own
+def build_recipe(method: Method, settings: Settings, rng: Generators) -> Recipe:
+    """The parts of a method; what goes wrong in one of your own is told as such."""
+    name = getattr(method, "__name__", type(method).__name__)
+    try:
+        recipe = method(settings, rng)
+    except RamifyError:
+        raise
+    except Exception as error:
+        raise RamifyError(f"the method {name} failed ({type(error).__name__}: {error})") from error
+    if not isinstance(recipe, Recipe):
+        raise RamifyError(f"the method {name} returned {type(recipe).__name__}; it must return a Recipe")
+    return recipe

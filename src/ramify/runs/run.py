@@ -17,6 +17,7 @@ from ramify.datasets import Dataset, load_dataset
 from ramify.errors import RamifyError
 from ramify.evaluation.anytime import Evaluation, Evaluator, Record
 from ramify.methods import Engine, find_method
+from ramify.methods.recipe import build_recipe
 from ramify.randomness import Generators
 from ramify.runs.answers import take
 from ramify.runs.config import Config, to_dict
@@ -102,7 +103,7 @@ class Run:
         self.paths: Ints = np.stack([dataset.taxonomy.leaf_to(h) for h in self.stream.levels], 1)
         torch.manual_seed(config.seed)  # ramify draws nothing from torch's own generator; your network may
         method = find_method(config.method)
-        self.offline = method(config, Generators(config.seed)).offline
+        self.offline = build_recipe(method, config, Generators(config.seed)).offline
         settings = replace(config, memory_size=len(self.stream)) if self.offline else config
         self.engine = Engine(
             method, settings, dataset.image_size, dataset.mean, dataset.std, config.seed, pick_device(device)
