@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import time
+from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -27,17 +30,26 @@ class Slurm:
         cluster: str = "slurm",
         **options: Any,
     ) -> None:
-        try:
-            import submitit
-        except ImportError:
-            raise RamifyError("the Slurm engine needs submitit: pip install 'ramify[slurm]'") from None
-        try:
-            self.executor = submitit.AutoExecutor(folder=Path(folder) / "slurm", cluster=cluster)
-            self.executor.update_parameters(cpus_per_task=cpus, name="ramify", **options)
-        except (RuntimeError, ValueError, NameError, TypeError) as error:
-            raise RamifyError(f"Slurm cannot be used here: {' '.join(str(error).split())}") from None
+        if find_spec("submitit") is None:
+            raise RamifyError("the Slurm engine needs submitit: pip install 'ramify[slurm]'")
+        if cluster == "slurm" and shutil.which("srun") is None:
+            raise RamifyError("Slurm cannot be used here: there is no srun; go to a node of the cluster")
+        self.folder, self.cluster = Path(folder) / "slurm", cluster
+        self.options = {"cpus_per_task": cpus, "name": "ramify", **options}
         self.places = workers or QUEUED
         self.busy: list[tuple[Any, Job]] = []
+
+    @cached_property
+    def executor(self) -> Any:
+        """Submitit's; it makes its folder at once, so it has to wait until the sweep has looked at that."""
+        import submitit
+
+        try:
+            executor = submitit.AutoExecutor(folder=self.folder, cluster=self.cluster)
+            executor.update_parameters(**self.options)
+        except (RuntimeError, ValueError, NameError, TypeError) as error:
+            raise RamifyError(f"Slurm refuses the options: {' '.join(str(error).split())}") from None
+        return executor
 
     def start(self, job: Job) -> None:
         """Submit a job."""
