@@ -252,7 +252,7 @@ class RunFolder:
 
 
 def _line(record: Record) -> str:
-    return json.dumps(dataclasses.asdict(record)) + "\n"
+    return json.dumps(vars(record)) + "\n"
 
 
 def circumstances() -> dict[str, Any]:

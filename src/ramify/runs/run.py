@@ -254,7 +254,7 @@ class Run:
 
     def state(self) -> State:
         """Everything that the rest of the run depends on."""
-        records = json.dumps([asdict(record) for record in self.records]).encode()
+        records = json.dumps([vars(record) for record in self.records]).encode()
         return {
             "engine": self.engine.state(),
             "torch": torch.get_rng_state(),
