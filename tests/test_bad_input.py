@@ -6,6 +6,8 @@ import io
 import json
 import re
 import struct
+import subprocess
+import sys
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -352,10 +354,10 @@ CASES = {
 }
 
 
-def everything(place: Path) -> dict[str, bytes]:
-    """All files below a folder but locks, which say nothing."""
-    files = (path for path in place.rglob("*") if path.is_file() and path.name != ".lock")
-    return {str(path.relative_to(place)): path.read_bytes() for path in files}
+def everything(place: Path) -> dict[str, bytes | None]:
+    """All folders and files below one, but locks, which say nothing."""
+    paths = (path for path in place.rglob("*") if path.name != ".lock")
+    return {str(path.relative_to(place)): path.read_bytes() if path.is_file() else None for path in paths}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -385,3 +387,29 @@ def test_bad_input_gives_one_line_and_changes_nothing(
 
 def test_there_are_at_least_sixty() -> None:
     assert len(CASES) >= 60
+
+
+@pytest.mark.parametrize("name", ["command line: method", "run: folder without a run"])
+def test_a_process_of_its_own_says_the_same(name: str, tmp_path: Path) -> None:
+    for path, text in CASES[name].files:
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_bytes(text if isinstance(text, bytes) else text.encode())
+    command = [sys.executable, "-m", "ramify", *CASES[name].argv.split()]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
+    assert done.stderr.startswith("ramify: error: ")
+
+
+def test_a_full_disk_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["mount", "-t", "tmpfs", "-o", "size=16k", "none", str(tmp_path)]
+    if subprocess.run(command, capture_output=True).returncode:
+        pytest.skip("this user cannot mount a file system")
+    try:
+        assert main(RUN.replace("--out out", f"--out {tmp_path}/out").split()) == 2
+    finally:
+        subprocess.run(["umount", tmp_path], check=True)
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert "cannot be written" in said
+    assert "No space left on device" in said

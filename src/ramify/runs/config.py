@@ -63,8 +63,8 @@ class Config(Settings):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise RamifyError(f"{name} is {value}; it must be at least 1")
-        if self.seed < 0:
-            raise RamifyError(f"seed is {self.seed}; it must be 0 or more")
+        if not 0 <= self.seed < 2**63:
+            raise RamifyError(f"seed is {self.seed}; it must be a whole number from 0, below 2⁶³")
 
     def digest(self) -> str:
         """A short name for this config, the same wherever it is computed.

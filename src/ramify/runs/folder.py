@@ -104,7 +104,11 @@ class RunFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other processes out of the folder (made if need be); the lock dies with this process."""
+        """Keep other processes out of the folder; the lock dies with this process.
+
+        A folder that is made for it goes again if nothing else came into it.
+        """
+        made = not self.path.exists()
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             file = (self.path / ".lock").open("a+")
@@ -125,7 +129,12 @@ class RunFolder:
                 file.truncate(0)
                 file.write(f"{os.getpid()}\n")
                 file.flush()
-            yield
+            try:
+                yield
+            finally:
+                if made and [path.name for path in self.path.glob("*")] == [".lock"]:
+                    (self.path / ".lock").unlink()
+                    self.path.rmdir()
 
     def begin(self, run: Run, preset: str | None, execution: dict[str, Any]) -> None:
         """Clear the folder of any earlier run and write what this one is; config.json comes last."""
