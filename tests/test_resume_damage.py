@@ -312,3 +312,17 @@ def test_a_folder_that_is_deleted_under_the_run_is_named_and_not_made_again(
     with pytest.raises(RamifyError, match="was removed or moved while the run was writing to it"):
         run_config(CONFIG, out, threads=1, checkpoint_every=every, watch=delete)
     assert not out.exists()
+
+
+def test_a_folder_that_another_run_has_taken_over_is_left_alone(tmp_path: Path) -> None:
+    out, other = tmp_path / "run", tiny(limit=8)
+
+    def take(run: Run) -> None:
+        if run.position == 48:
+            shutil.rmtree(out)
+            run_config(other, out, threads=1)
+
+    with pytest.raises(RamifyError, match="was removed or moved"):
+        run_config(CONFIG, out, threads=1, watch=take)
+    assert RunFolder(out).result().samples == 8
+    assert len(RunFolder(out).records()) == 1

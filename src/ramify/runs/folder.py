@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 import numpy.typing as npt
@@ -66,6 +66,7 @@ class RunFolder:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
+        self._lock: TextIO | None = None
 
     @property
     def continue_command(self) -> str:
@@ -129,9 +130,11 @@ class RunFolder:
                 file.truncate(0)
                 file.write(f"{os.getpid()}\n")
                 file.flush()
+            self._lock = file
             try:
                 yield
             finally:
+                self._lock = None
                 if made and [path.name for path in self.path.glob("*")] == [".lock"]:
                     (self.path / ".lock").unlink()
                     self.path.rmdir()
@@ -201,10 +204,18 @@ class RunFolder:
 
     def check_present(self) -> None:
         """Refuse to go on where the folder was removed or moved while the run was writing to it."""
-        if not self.begun():
+        if not self.begun() or not self._still_ours():
             raise RamifyError(
                 f"{self.path} was removed or moved while the run was writing to it; nothing more was written"
             )
+
+    def _still_ours(self) -> bool:
+        """Whether the lock in the folder is the one that this process holds, if it holds one."""
+        try:
+            here = (self.path / ".lock").stat()
+        except OSError:
+            return self._lock is None
+        return self._lock is None or os.path.samestat(os.fstat(self._lock.fileno()), here)
 
     def _sweep(self) -> None:
         """Remove what killed processes left half-written."""

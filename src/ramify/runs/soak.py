@@ -78,7 +78,7 @@ class _Worker:
         context.set_forkserver_preload([__name__, "torch._dynamo", "scipy.stats"])  # what a run imports late
         self.position = RawValue("q", NOT_READY)
         arguments = (config, out, checkpoint_every, data_dir, self.position)
-        self.process = context.Process(target=_work, args=arguments)
+        self.process = context.Process(target=_work, args=arguments, daemon=True)
         self.process.start()
 
     def await_start(self) -> None:
