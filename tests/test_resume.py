@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import shlex
 import signal
 import subprocess
@@ -18,7 +19,7 @@ from ramify.cli import main
 from ramify.cli.progress import RunProgress
 from ramify.methods import METHODS
 from ramify.methods.settings import NetworkSettings
-from ramify.runs import run_config
+from ramify.runs import Stopped, run_config
 from ramify.runs.folder import RunFolder
 from ramify.runs.run import Run
 from ramify.runs.soak import differences, soak
@@ -120,6 +121,11 @@ def test_a_second_signal_stops_at_once_with_what_is_on_disk(
     said = capsys.readouterr().err.splitlines()[-1]
     assert said == f"ramify: stopped at once; continue with: ramify resume {tmp_path} --own-code"
     assert not list(tmp_path.glob("checkpoint-*"))
+
+
+def test_a_stop_crosses_from_one_process_to_another() -> None:
+    stop = pickle.loads(pickle.dumps(Stopped(signal.SIGTERM, "stopped")))
+    assert (str(stop), stop.code) == ("stopped", 143)
 
 
 def test_the_command_that_is_printed_continues_in_a_process_of_its_own(

@@ -16,6 +16,7 @@ from ramify.cli.progress import RunProgress
 from ramify.errors import RamifyError
 from ramify.reports.track import Tracking
 from ramify.reports.write import report_run
+from ramify.runs.checkpoint import EVERY
 from ramify.runs.config import Config
 from ramify.runs.execute import run_config
 from ramify.runs.presets import resolve
@@ -39,7 +40,7 @@ class Command(Config):
     """Continue the unfinished run in the folder, if there is one."""
     force: bool = False
     """Overwrite a run that is in the folder already."""
-    checkpoint_every: float = 300.0
+    checkpoint_every: float = EVERY
     """Seconds between checkpoints; one is also written at each task's end and when the run is stopped."""
     data_dir: str | None = None
     """Where datasets live; default $RAMIFY_DATA or the user's cache folder."""

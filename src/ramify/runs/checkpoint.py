@@ -33,8 +33,11 @@ class Stopped(KeyboardInterrupt):
     """A signal ended the run before its stream did; `code` is the exit code that says so."""
 
     def __init__(self, number: int, message: str) -> None:
-        super().__init__(message)
+        super().__init__(number, message)  # both, so that it can cross from one process to another
         self.code = 128 + number
+
+    def __str__(self) -> str:
+        return str(self.args[1])
 
 
 class Checkpoints:
@@ -48,7 +51,6 @@ class Checkpoints:
         if not every >= 0:
             raise RamifyError(f"checkpoint_every is {every}; it is a number of seconds, 0 or more")
         self.folder, self.every = folder, every
-        self.seconds = 0.0  # spent on writing
         self._written = time.monotonic()
         self._signal: int | None = None
 
@@ -63,7 +65,6 @@ class Checkpoints:
 
     def write(self, run: Run) -> None:
         """Write one generation, then drop all but the newest two."""
-        start = time.monotonic()
         self.folder.check_present()
         path = self._path(max(self._numbers(), default=0) + 1)
         written = datetime.now(timezone.utc).isoformat(timespec="seconds")
@@ -71,7 +72,6 @@ class Checkpoints:
         for number in self._numbers()[:-KEPT]:
             self._remove(number)
         self._written = time.monotonic()
-        self.seconds += self._written - start
 
     def restore(self, run: Run) -> None:
         """Bring the run to the newest whole checkpoint; where none was written it stays at its beginning."""

@@ -10,7 +10,7 @@ import torch
 
 from ramify.errors import RamifyError
 from ramify.runs.answers import ANSWERS
-from ramify.runs.checkpoint import Checkpoints, refuse_differences
+from ramify.runs.checkpoint import EVERY, Checkpoints, refuse_differences
 from ramify.runs.config import Config
 from ramify.runs.folder import RunFolder
 from ramify.runs.result import Result
@@ -26,7 +26,7 @@ def run_config(
     device: str = "auto",
     threads: int | None = None,
     data_dir: str | None = None,
-    checkpoint_every: float = 300.0,
+    checkpoint_every: float = EVERY,
     watch: Callable[[Run], None] = lambda run: None,
     preset: str | None = None,
 ) -> Result:
