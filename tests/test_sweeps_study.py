@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from itertools import product
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 
 from ramify.errors import RamifyError
 from ramify.runs.config import Config, from_dict, to_dict
+from ramify.runs.folder import RunFolder
 from ramify.runs.presets import resolve
 from ramify.sweeps import Study, StudyRun
 from ramify.sweeps.folder import StudyFolder
@@ -127,13 +127,14 @@ def test_a_folder_belongs_to_the_study_whose_runs_it_holds(tmp_path: Path) -> No
         folder.check(study)
 
 
-def test_a_name_with_other_settings_behind_it_is_refused(tmp_path: Path) -> None:
+def test_a_name_with_other_settings_behind_it_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder, run = StudyFolder(tmp_path), Study.of("s", {"seed": [0]}).runs[0]
     assert folder.result(run) is None
-    path = folder.of(run)
-    path.mkdir()
-    (path / "result.json").write_text("{}")
-    about = {"format": 1, "config": to_dict(run.config) | {"lr": 0.5}}
-    (path / "config.json").write_text(json.dumps(about))
+    folder.of(run).mkdir()
+    (folder.of(run) / "result.json").write_text("{}")
+    about = {"config": to_dict(run.config) | {"lr": 0.5}}
+    monkeypatch.setattr(RunFolder, "about", lambda self: about)
     with pytest.raises(RamifyError, match="other settings"):
         folder.result(run)

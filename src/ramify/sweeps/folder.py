@@ -6,6 +6,7 @@ import fcntl
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 
 from ramify.errors import RamifyError
@@ -13,6 +14,7 @@ from ramify.files import write_atomic
 from ramify.runs.config import Config, from_dict
 from ramify.runs.folder import RunFolder
 from ramify.runs.result import Result
+from ramify.sweeps.cost import Totals
 from ramify.sweeps.study import Study, StudyRun
 
 FORMAT = 1
@@ -40,13 +42,35 @@ class StudyFolder:
             )
         return folder.result()
 
+    def results(self, study: Study) -> dict[str, Result]:
+        """The results of the runs that are finished, by name."""
+        found = {run.name: self.result(run) for run in study}
+        return {name: result for name, result in found.items() if result is not None}
+
+    def write_totals(self, results: dict[str, Result], paper_seconds: float | None) -> None:
+        """Keep what the runs cost, and what they would with the paper's settings."""
+        totals = {
+            **asdict(Totals.of(results.values())),
+            "paper_seconds": paper_seconds,
+            "of": sorted(results),
+        }
+        write_atomic(self.path / "totals.json", json.dumps(totals, indent=1) + "\n")
+
+    def paper_seconds(self, results: dict[str, Result]) -> float | None:
+        """What these runs would take with the paper's settings, if that was kept."""
+        try:
+            totals = json.loads((self.path / "totals.json").read_text(encoding="utf-8"))
+            return float(totals["paper_seconds"]) if totals["of"] == sorted(results) else None
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
     def check(self, study: Study) -> None:
         """Refuse a folder that belongs to another study, or that holds something else."""
         try:
             there = json.loads((self.path / "study.json").read_text(encoding="utf-8"))
             name, names = there["name"], set(there["runs"])
         except FileNotFoundError:
-            if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+            if self.path.exists() and (not self.path.is_dir() or self._visible()):
                 raise RamifyError(
                     f"{self.path} is not empty and holds no study; choose another --out"
                 ) from None
@@ -58,6 +82,9 @@ class StudyFolder:
                 f"{self.path} belongs to another study, {name!r}: none of its {len(names)} runs is in "
                 f"{study.name!r}; choose another --out"
             )
+
+    def _visible(self) -> list[str]:
+        return [path.name for path in self.path.iterdir() if not path.name.startswith(".")]
 
     def write(self, study: Study) -> None:
         """Say whose folder this is."""

@@ -43,7 +43,8 @@ def sweep(
     if not shared:
         folder.check(study)
     _fetch(study, folder, how)
-    missing = [run for run in study if folder.result(run) is None]
+    results = folder.results(study)
+    missing = [run for run in study if run.name not in results]
     if missing:
         prepare_datasets(missing, how)
         with folder.locked(), Table(study, folder, quiet) as table:
@@ -58,10 +59,16 @@ def sweep(
                 f"{len(errors)} of {len(study)} failed, {name} first: {error} (see {folder.path / name}); "
                 "the same command tries again"
             )
-    finished = {run.name: _finished(folder, run) for run in study}
+        results = folder.results(study)
+        for run in study:
+            if run.name not in results:
+                raise RamifyError(
+                    f"{folder.of(run)} was removed while the sweep was at work; repeat the command"
+                )
+        folder.write_totals(results, _paper_seconds(study, results, how))
     if not quiet:
-        _say_totals(study, finished, how)
-    return finished
+        _say_totals(results, folder.paper_seconds(results))
+    return results
 
 
 def _fetch(study: Study, folder: StudyFolder, how: How) -> None:
@@ -80,20 +87,17 @@ def prepare_datasets(runs: list[StudyRun], how: How) -> None:
         prepare_dataset(config, how.data_dir)
 
 
-def _say_totals(study: Study, results: dict[str, Result], how: How) -> None:
-    """What the study cost, and what it would cost with the paper's settings."""
+def _paper_seconds(study: Study, results: dict[str, Result], how: How) -> float | None:
+    """What the study would take with the paper's settings, at the speed that it had here."""
     costing = Costing(how.data_dir)
-    paper = sum(results[run.name].seconds * costing.paper_ratio(run.config) for run in study)
-    sys.stderr.write(
-        f"{Totals.of(results.values())}\n"
-        f"with the paper's settings, by multiply-adds: about {duration(paper)} of computing\n"
-    )
+    try:
+        return sum(results[run.name].seconds * costing.paper_ratio(run.config) for run in study)
+    except RamifyError:  # the images of a run that was finished elsewhere are not here
+        return None
 
 
-def _finished(folder: StudyFolder, run: StudyRun) -> Result:
-    result = folder.result(run)
-    if result is None:
-        raise RamifyError(
-            f"{folder.of(run)} was removed while the sweep was at work; the same command goes on"
-        )
-    return result
+def _say_totals(results: dict[str, Result], paper: float | None) -> None:
+    sys.stderr.write(f"{Totals.of(results.values())}\n")
+    if paper is not None:
+        words = "with the paper's settings, by multiply-adds: about"
+        sys.stderr.write(f"{words} {duration(paper)} of computing\n")
