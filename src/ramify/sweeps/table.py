@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -12,6 +13,8 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table as Grid
 
+from ramify.errors import RamifyError
+from ramify.runs.folder import RunFolder
 from ramify.sweeps.engines import Watcher
 from ramify.sweeps.folder import StudyFolder
 from ramify.sweeps.jobs import read_progress
@@ -38,10 +41,9 @@ class Table(Watcher):
 
     def __init__(self, study: Study, folder: StudyFolder, quiet: bool = False) -> None:
         self.name = study.name
-        finished = {run.name: "finished" for run in study if (folder.of(run) / "result.json").exists()}
-        self.rows = {
-            run.name: Row(run.name, folder.of(run), finished.get(run.name, "waiting")) for run in study
-        }
+        self.rows = {run.name: Row(run.name, folder.of(run)) for run in study}
+        for name, result in folder.results(study).items():
+            self.rows[name].state, self.rows[name].note = "finished", percent(result.final_accuracy)
         self.console = Console(stderr=True, quiet=quiet)
         self.live = Live(console=self.console, auto_refresh=False, transient=True)
 
@@ -68,6 +70,8 @@ class Table(Watcher):
             return
         row = self.rows[name]
         row.state, row.note = "finished", ""
+        with suppress(RamifyError):  # it may still be in a store
+            row.note = percent(RunFolder(row.folder).result().final_accuracy)
         row.seconds = time.monotonic() - row.began
         self._event(name, f"finished in {duration(row.seconds)}")
 
@@ -113,6 +117,14 @@ class Table(Watcher):
         if now is None:
             return row.name, row.state, "", duration(spent), "", row.note[:60]
         left = now["seconds"] * (now["total"] - now["samples"]) / now["samples"] if now["samples"] else None
-        figures = "  ".join(f"{100 * value:.1f}" for value in now["accuracy"].values())
         bar = ProgressBar(now["total"], now["samples"], width=20)
-        return row.name, row.state, bar, duration(spent), duration(left), figures
+        return row.name, row.state, bar, duration(spent), duration(left), percent(now["accuracy"])
+
+
+def percent(accuracy: dict[str, float]) -> str:
+    """The accuracy of each level.
+
+    >>> percent({"1": 0.5, "2": 0.25})
+    '50.0  25.0'
+    """
+    return "  ".join(f"{100 * value:.1f}" for value in accuracy.values())
