@@ -60,6 +60,24 @@ def overhead(trials: int = 3, runs: int = 6) -> dict[str, float]:
     return {"seconds": statistics.median((wall - inside) / runs for wall, inside in spent)}
 
 
+def ray_overhead(runs: int = 4) -> dict[str, float]:
+    """The same on a Ray cluster of one worker, after a first run has started it up; bar: at most 3."""
+    from ray.cluster_utils import Cluster
+
+    from ramify.sweeps.cluster import Ray
+
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            sweep(equal_runs(1, limit=16), Path(folder) / "first", Ray(cluster.address), quiet=True)
+            start = perf_counter()
+            done = sweep(equal_runs(runs, 32), Path(folder) / "out", Ray(cluster.address), quiet=True)
+            spent = perf_counter() - start
+    finally:
+        cluster.shutdown()
+    return {"seconds": (spent - sum(result.seconds for result in done.values())) / runs}
+
+
 def no_op(trials: int = 3, runs: int = 90) -> dict[str, float]:
     """Seconds of `ramify sweep` on a study of which all runs are finished; bar: at most 3."""
     with tempfile.TemporaryDirectory() as place:

@@ -15,6 +15,8 @@ from ramify.errors import RamifyError
 from ramify.runs.checkpoint import Stopped
 from ramify.sweeps.jobs import Job, Outcome
 
+LATE = ("torch._dynamo",)  # torch imports it at the first optimiser, in seconds; here once for all workers
+
 
 def usable_cores() -> list[int]:
     """The cores that this process may use."""
@@ -52,7 +54,7 @@ class Local:
         self.busy: list[Worker] = []
         self.stopping = False
         self.context = multiprocessing.get_context("forkserver")
-        self.context.set_forkserver_preload([__name__])
+        self.context.set_forkserver_preload([__name__, *LATE])
 
     def start(self, job: Job) -> None:
         """Begin a job in a free place."""
