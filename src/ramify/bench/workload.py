@@ -41,7 +41,9 @@ class MidStream:
         self.levels = self.rng.integers(1, len(work.classes) + 1, len(self.images))
         self.labels = self.rng.integers(0, np.array(work.classes)[self.levels - 1])
         self.position = 0
-        idle = replace(work.settings, updates_per_sample=1e-9)
+        period = work.settings.importance_period(max(1, work.settings.batch_size // 2))  # not that of idling
+        importance = replace(work.settings.importance, period=period)
+        idle = replace(work.settings, updates_per_sample=1e-9, importance=importance)
         self.engine = Engine(METHODS[work.method], idle, size, MEAN, STD)
         for level, classes in enumerate(work.classes, 1):
             for label in range(classes):
