@@ -10,6 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 from ramify.runs.config import to_dict
 from ramify.runs.folder import RunFolder
@@ -66,7 +67,7 @@ def ray_overhead(runs: int = 4) -> dict[str, float]:
 
     from ramify.sweeps.cluster import Ray
 
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    cluster: Any = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     try:
         with tempfile.TemporaryDirectory() as folder:
             sweep(equal_runs(1, limit=16), Path(folder) / "first", Ray(cluster.address), quiet=True)
