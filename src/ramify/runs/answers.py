@@ -84,7 +84,7 @@ def work_out(run: Run, position: int, path: Path) -> None:
 
 def take(run: Run, path: Path) -> Answers | None:
     """The answers worked out for this run at its position, if there are any; their cost becomes the run's."""
-    if not path.exists():
+    if run.engine.passes.begun or not path.exists():  # what was begun is continued
         return None
     state, about = load_state(path)
     refuse_differences(run.identity(), about, path.name)
