@@ -80,7 +80,9 @@ class Ray:
         try:
             outcome: Outcome = self.ray.get(one)
         except self.ray.exceptions.RayError as error:
-            return job.lost(f"lost by Ray: {_first_line(error)}")
+            if self._asked_to_stop:
+                return Outcome("stopped", again=True)
+            return job.lost(f"lost by Ray ({type(error).__name__}): {_first_line(error)}")
         return outcome
 
     def stop(self) -> None:

@@ -38,6 +38,7 @@ class Slurm:
         self.options = {"cpus_per_task": cpus, "name": "ramify", **options}
         self.places = workers or QUEUED
         self.busy: list[tuple[Any, Job]] = []
+        self.stopping = False
 
     @cached_property
     def executor(self) -> Any:
@@ -61,10 +62,23 @@ class Slurm:
         while not (done := [pair for pair in self.busy if pair[0].done()]) and time.monotonic() < until:
             time.sleep(0.1)
         self.busy = [pair for pair in self.busy if pair not in done]
-        return [(job, _outcome(submitted, job)) for submitted, job in done]
+        return [(job, self._outcome(submitted, job)) for submitted, job in done]
+
+    def _outcome(self, submitted: Any, job: Job) -> Outcome:
+        import submitit
+
+        try:
+            outcome: Outcome = submitted.result()
+        except (submitit.core.utils.FailedJobError, submitit.core.utils.UncompletedJobError) as error:
+            if self.stopping:
+                return Outcome("stopped", again=True)
+            reason = str(error).splitlines()[0]
+            return job.lost(f"job {submitted.job_id} ended in state {submitted.state}: {reason}")
+        return outcome
 
     def stop(self) -> None:
         """Cancel all jobs: Slurm sends SIGTERM, at which a run writes a checkpoint, and later SIGKILL."""
+        self.stopping = True
         for submitted, _ in self.busy:
             submitted.cancel(check=False)
 
@@ -86,15 +100,3 @@ class Requeued:
         import submitit
 
         return submitit.helpers.DelayedSubmission(self, job)
-
-
-def _outcome(submitted: Any, job: Job) -> Outcome:
-    import submitit
-
-    try:
-        outcome: Outcome = submitted.result()
-    except (submitit.core.utils.FailedJobError, submitit.core.utils.UncompletedJobError) as error:
-        return job.lost(
-            f"job {submitted.job_id} ended in state {submitted.state}: {str(error).splitlines()[0]}"
-        )
-    return outcome
