@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ramify.bench.learner import one_at_a_time
 from ramify.bench.measure import (
     admission,
     checkpoint_share,
@@ -15,6 +17,7 @@ from ramify.bench.measure import (
     update_ratio,
     with_memory,
 )
+from ramify.bench.sweeps import no_op, overhead, ray_overhead, two_workers
 from ramify.bench.workload import Workload
 from ramify.methods import METHODS, Settings
 from ramify.methods.settings import ImportanceSettings, NetworkSettings
@@ -104,8 +107,22 @@ def run_bench(quick: bool, show: Show) -> dict[str, Any]:
     tell(Row("ramify --help", report["start_up_seconds"], "s", 0.3, True))
     report["peak_bytes"] = peak_memory(small("pl-fms"))
     tell(Row("peak memory above the dataset", report["peak_bytes"] / 1e6, "MB", 700, True))
+    _many_runs(report, tell)
+    report["learner"] = one_at_a_time(small("pl-fms"))
+    tell(Row("partial_fit one sample at a time ÷ a run", report["learner"]["ratio"], "×", 0.9))
     _growth(report, tell)
     return report
+
+
+def _many_runs(report: dict[str, Any], tell: Show) -> None:
+    """What a sweep adds to its runs, and what its workers gain."""
+    report["sweeps"] = found = {"two_workers": two_workers(), "overhead": overhead(), "no_op": no_op()}
+    tell(Row("8 runs: two workers ÷ one worker on both cores", found["two_workers"]["ratio"], "×", 0.6, True))
+    tell(Row("overhead of a run in a sweep", found["overhead"]["seconds"], "s", 1, True))
+    tell(Row("sweep of 90 finished runs", found["no_op"]["seconds"], "s", 3, True))
+    if importlib.util.find_spec("ray"):
+        found["ray"] = ray_overhead()
+        tell(Row("overhead of a run on Ray", found["ray"]["seconds"], "s", 3, True))
 
 
 def _growth(report: dict[str, Any], tell: Show) -> None:
