@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -63,5 +64,8 @@ def _level_in(tree: Taxonomy, label: Label) -> int:
     if len(found) == 1:
         return found[0]
     if not found:
-        raise RamifyError(f"label {label!r} is not in the taxonomy; add it there, or give another label")
+        names = [name for h in range(1, tree.depth + 1) for name in tree.names(h)]
+        near = difflib.get_close_matches(str(label), names, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else "add it there, or give another label"
+        raise RamifyError(f"label {label!r} is not in the taxonomy; {hint}")
     raise RamifyError(f"label {label!r} stands at levels {found} of the taxonomy; say which with level=")
