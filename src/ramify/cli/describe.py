@@ -24,7 +24,9 @@ def main(argv: list[str]) -> int:
         prog="ramify describe",
         description="Levels, labels, memory, accuracy log and the label tree that the model has worked out.",
     )
-    parser.add_argument("model", metavar="MODEL", type=Path, help="a folder written by `ramify learn`, or a run's")
+    parser.add_argument(
+        "model", metavar="MODEL", type=Path, help="a folder written by `ramify learn`, or a run's"
+    )
     parser.add_argument("--all", action="store_true", help="fold nothing in the tree")
     parser.add_argument("--own-code", action="store_true", help="let the model import your method or network")
     args = parser.parse_args(argv)

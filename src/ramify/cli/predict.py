@@ -15,7 +15,9 @@ def main(argv: list[str]) -> int:
     parser = Parser(
         prog="ramify predict", description="Ask a model about images: its best label at each level."
     )
-    parser.add_argument("model", metavar="MODEL", type=Path, help="a folder written by `ramify learn`, or a run's")
+    parser.add_argument(
+        "model", metavar="MODEL", type=Path, help="a folder written by `ramify learn`, or a run's"
+    )
     parser.add_argument("images", metavar="IMAGE", nargs="+", help="image files")
     parser.add_argument("--level", type=int, help="answer at this level only")
     parser.add_argument("--json", action="store_true", help="print JSON")
