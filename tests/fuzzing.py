@@ -76,7 +76,7 @@ def config_values(draw: st.DrawFn) -> dict[str, Any]:
 
 TREE = b"level1,level2,wnid\nanimal,cat,n1\nanimal,dog,n2\nplant,oak,n3\n"
 EDGES = b"parent,child,level\n,animal,1\nanimal,cat,2\nanimal,dog,2\n"
-NESTED = b'{"animal": {"cat": 0, "dog": 1}, "plant": ["oak", "fir"]}'
+NESTED = b'{"animal": {"cat": null, "dog": null}, "plant": ["oak", "fir"]}'
 MANIFEST = b"path,level1,level2,split\na.png,animal,cat,train\nb.png,animal,cat,test\nc.png,plant,oak,train\n"
 STREAM = b"image,level,label,task\n0,1,0,0\n7,2,1,0\n200,4,2,1\n"
 PRESET = (

@@ -46,26 +46,25 @@ def soak(
 ) -> Outcome:
     """Run `config` twice below `folder`, the second time killed and continued `kills` times, and compare.
 
-    Kills are SIGKILL, spread evenly over the run on average, each at a moment drawn at random: also while
-    files are being written. A run that ends before all kills were made has had fewer.
+    Kills are SIGKILL, some while the process is starting, the others some moments after it has passed a
+    sample drawn at random: in the midst of training, of evaluation, of writing files.
     """
     draw = random.Random(seed)
     alone, killed = RunFolder(folder / "alone"), RunFolder(folder / "killed")
     worker = _Worker(config, alone.path, checkpoint_every, data_dir)
-    worker.await_start()
+    worker.await_sample(0)
     start = time.monotonic()
     worker.finish()
     seconds = time.monotonic() - start
     moments: list[int] = []
-    while not killed.finished():
+    samples = alone.result().samples
+    targets = sorted(draw.choice((NOT_READY, *[draw.randrange(samples)] * 9)) for _ in range(kills))
+    for target in targets:
         worker = _Worker(config, killed.path, checkpoint_every, data_dir)
-        if len(moments) == kills:
-            worker.finish()
-            break
-        if draw.random() > 0.1:  # else it may die while it is still starting
-            worker.await_start()
-        if worker.kill_after(draw.uniform(0, 2 * seconds / (kills + 1))):
+        worker.await_sample(target)
+        if worker.kill_after(draw.uniform(0, seconds / (kills + 1))):
             moments.append(worker.position.value)
+    _Worker(config, killed.path, checkpoint_every, data_dir).finish()
     resumed = tuple(entry["samples"] for entry in killed.about()["resumed"])
     return Outcome(tuple(moments), resumed, seconds, tuple(differences(alone, killed)))
 
@@ -81,9 +80,9 @@ class _Worker:
         self.process = context.Process(target=_work, args=arguments, daemon=True)
         self.process.start()
 
-    def await_start(self) -> None:
-        """Wait until it has read its checkpoint."""
-        while self.process.is_alive() and self.position.value == NOT_READY:
+    def await_sample(self, number: int) -> None:
+        """Wait until it has read its checkpoint and learned so many samples."""
+        while self.process.is_alive() and self.position.value < number:
             time.sleep(0.002)
 
     def kill_after(self, seconds: float) -> bool:
