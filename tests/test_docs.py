@@ -23,22 +23,14 @@ from ramify.cli import COMMANDS, main
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCE = re.compile(
-    r"(?:<!-- test: (?P<note>[^\n]*?) -->\n)?```(?P<kind>python|sh)[^\n]*\n(?P<code>.*?)```", re.S
+    r"(?:<!-- test: (?P<note>[^\n]*?) -->\n)?```(?P<kind>python|sh|console)[^\n]*\n(?P<code>.*?)```", re.S
 )
 INDENTED = re.compile(r"(?:^    ramify .*\n)+", re.M)
 
-TINY = ["--limit", "48", "--eval-images", "30", "--network.width", "0.1"]
-SETS = ["--set", "limit=48", "--set", "eval_images=30", "--set", "network.width=0.1"]
-SHORT = {  # command -> what is added to it; None: only its options are checked, by --help
-    "run": TINY,
-    "compare": ["--preset", "quick", "--workers", "1", "--seeds", "0", *SETS],
+SHORT = {  # command -> what is added to it; None: only its options are checked, against its help
+    "run": ["--limit", "48", "--eval-images", "30", "--network.width", "0.1"],
     "reproduce": ["--plan"],
-    "sweep": ["--plan"],
-    "demo": None,
-    "bench": None,
-    "watch": None,
-    "soak": None,
-    "resume": None,
+    **dict.fromkeys(("compare", "sweep", "demo", "bench", "watch", "soak", "resume")),
 }
 COLOURS = {"fruit": {"apple": (200, 20, 20), "pear": (150, 200, 20)}, "tools": {"hammer": (90, 90, 110)}}
 
@@ -95,7 +87,7 @@ def given() -> dict[str, object]:
     }
 
 
-def run_command(line: str) -> None:
+def run_command(line: str, capsys: pytest.CaptureFixture[str]) -> None:
     words = shlex.split(line, comments=True)
     assert words[0] == "ramify"
     command, rest = words[1], words[2:]
@@ -104,6 +96,8 @@ def run_command(line: str) -> None:
         with pytest.raises(SystemExit) as ended:
             main([command, "--help"])
         assert ended.value.code == 0
+        told = capsys.readouterr().out
+        assert all(word.split("=")[0] in told for word in rest if word.startswith("--")), line
         return
     assert main([command, *rest, *(SHORT.get(command) or [])]) == 0, line
 
@@ -116,9 +110,10 @@ def test_every_block_and_command_runs(page, desk, capsys):
         if block.note.startswith("skip: "):
             continue
         if block.note.startswith("replace "):
-            old, new = block.note.removeprefix("replace ").split(" with ")
-            assert old in code
-            code = code.replace(old, new)
+            for pair in block.note.removeprefix("replace ").split("; "):
+                old, new = pair.split(" with ")
+                assert old in code
+                code = code.replace(old, new)
         elif block.note.startswith("given "):
             names |= {name: given()[name] for name in block.note.removeprefix("given ").split(", ")}
         else:
@@ -128,8 +123,9 @@ def test_every_block_and_command_runs(page, desk, capsys):
                 exec(compile(code, f"{page.name}", "exec"), names)
             continue
         for line in code.replace("\\\n", " ").splitlines():
-            if line.strip() and not line.strip().startswith("#"):
-                run_command(line.strip())
+            words = line.strip().removeprefix("$ ")
+            if words.startswith("ramify "):
+                run_command(words, capsys)
     capsys.readouterr()
 
 
