@@ -8,12 +8,14 @@ import types
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import nn
 
 from ramify.errors import RamifyError
 from ramify.networks import Heads, Model, ResNet, build_backbone, feature_size
 from ramify.networks.heads import ROWS
-from ramify.networks.resnet import BLOCKS
+from ramify.networks.resnet import BLOCKS, Conv3x3
 from ramify.training.optimizer import Optimizer
 
 
@@ -34,6 +36,22 @@ def test_stems_reduce_the_image_as_they_should(stem, side):
     maps = network.layers(network.stem(torch.zeros(2, 3, 32, 32)))
     assert maps.shape == (2, 64, side, side)
     assert network(torch.zeros(2, 3, 32, 32)).shape == (2, 64)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(1, 5), st.integers(1, 5), st.sampled_from([1, 2]), st.integers(1, 3))
+def test_leaving_out_idle_taps_changes_nothing(height, width, stride, images):
+    lean, plain = Conv3x3(3, 4, stride), nn.Conv2d(3, 4, 3, stride, 1, bias=False)
+    lean.load_state_dict(plain.state_dict())
+    x = torch.randn(images, 3, height, width)
+    ins = [x.clone().requires_grad_() for _ in range(2)]
+    outs = [conv(given) for conv, given in zip((lean, plain), ins, strict=True)]
+    torch.testing.assert_close(*outs)
+    slope = torch.randn_like(outs[0])
+    for out in outs:
+        (out * slope).sum().backward()
+    torch.testing.assert_close(ins[0].grad, ins[1].grad)
+    torch.testing.assert_close(lean.weight.grad, plain.weight.grad)
 
 
 def test_networks_are_drawn_from_their_generator_alone():

@@ -13,7 +13,7 @@ from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 from sklearn.metrics import confusion_matrix
@@ -193,6 +193,7 @@ def test_the_papers_methods_have_looks_of_their_own() -> None:
 
 @settings(deadline=None, max_examples=60)
 @given(st.floats(0, 1e6), st.floats(0.1, 1e6), st.integers(3, 8))
+@example(1.0, 400_001.0, 3)
 def test_ticks_are_few_round_and_inside(low: float, span: float, most: int) -> None:
     found = ticks(low, low + span, most)
     assert 1 <= len(found) <= most

@@ -5,10 +5,30 @@ from __future__ import annotations
 from typing import Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 BLOCKS = {"resnet18": (2, 2, 2, 2), "resnet34": (3, 4, 6, 3)}
 Stem = Literal["imagenet", "cifar"]
+
+
+class Conv3x3(nn.Conv2d):
+    """A 3×3 convolution with padding 1 that leaves out the taps that would only ever meet the padding.
+
+    With the `imagenet` stem, images of 32×32 are one pixel large in the last stage: there eight of nine
+    taps, and most of the network's weights, are multiplied by zeros. Without them a training step takes
+    three quarters of the time.
+    """
+
+    def __init__(self, inputs: int, outputs: int, stride: int = 1) -> None:
+        super().__init__(inputs, outputs, 3, stride, 1, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The same as nn.Conv2d."""
+        height, width = x.shape[2:]
+        if max(height, width) > self.stride[0]:
+            return super().forward(x)
+        return F.conv2d(x, self.weight[:, :, 1 : 1 + height, 1 : 1 + width], stride=self.stride)
 
 
 class BasicBlock(nn.Module):
@@ -16,9 +36,9 @@ class BasicBlock(nn.Module):
 
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:
         super().__init__()
-        self.conv1 = nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False)
+        self.conv1 = Conv3x3(inputs, outputs, stride)
         self.bn1 = nn.BatchNorm2d(outputs)
-        self.conv2 = nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False)
+        self.conv2 = Conv3x3(outputs, outputs)
         self.bn2 = nn.BatchNorm2d(outputs)
         self.relu = nn.ReLU(inplace=True)
         self.shortcut: nn.Module = nn.Identity()
@@ -76,5 +96,7 @@ class ResNet(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Features [n, feature_size] of normalised float images [n, 3, h, w]."""
+        if not self.training and images.device.type == "cpu":  # a third faster without gradients
+            images = images.contiguous(memory_format=torch.channels_last)
         out: Tensor = self.layers(self.stem(images)).mean((2, 3))
         return out

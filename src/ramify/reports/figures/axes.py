@@ -10,12 +10,13 @@ from ramify.reports.markup import Markup, el, join, number
 
 
 def ticks(low: float, high: float, most: int = 6) -> list[float]:
-    """Round values from `low` to `high`, at most `most`."""
-    span = high - low
-    power = 10 ** math.floor(math.log10(span / most))
-    step = next(s * power for s in (1, 2, 5, 10, 20) if span / (s * power) <= most - 1)
-    first = math.ceil(low / step - 1e-9)
-    return [i * step for i in range(first, math.floor(high / step + 1e-9) + 1)]
+    """Round values from `low` to `high`: at least one, at most `most`."""
+    power = 10 ** math.floor(math.log10((high - low) / most))
+    for step in (s * power for s in (1, 2, 5, 10, 20)):
+        first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+        if last - first < most:
+            break
+    return [i * step for i in range(first, last + 1)]
 
 
 def count(value: float) -> str:
