@@ -261,10 +261,11 @@ def test_a_folder_of_another_study_is_left_alone(tmp_path: Path, capsys: pytest.
 
 
 def test_two_sweeps_do_not_work_in_one_folder(tmp_path: Path) -> None:
+    from ramify.files import locked
     from ramify.sweeps.folder import StudyFolder
 
     study = Study.of("s", {"seed": [0]})
-    with StudyFolder(tmp_path / "out").locked():
+    with locked(tmp_path / "out"):
         StudyFolder(tmp_path / "out").write(study)
-        with pytest.raises(RamifyError, match="another sweep is at work"):
+        with pytest.raises(RamifyError, match="is in use by process"):
             sweep(study, tmp_path / "out", NoEngine(), quiet=True)  # type: ignore[arg-type]

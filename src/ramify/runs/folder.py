@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import fcntl
 import json
 import logging
 import os
@@ -16,7 +15,7 @@ from contextlib import contextmanager
 from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +24,7 @@ from safetensors.torch import save_file
 
 from ramify.errors import RamifyError
 from ramify.evaluation.anytime import Record
-from ramify.files import beside, fitting, write_atomic, writing
+from ramify.files import beside, fitting, locked, write_atomic, writing
 from ramify.runs.result import Result
 from ramify.taxonomy import write_taxonomy
 
@@ -57,16 +56,12 @@ FILES = (
 Ints = npt.NDArray[np.int64]
 
 
-class FolderInUse(RamifyError):
-    """Another process is at work in a run's folder."""
-
-
 class RunFolder:
     """config.json, stream, tree, records, checkpoints, predictions, model and, written last, result.json."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        self._lock: TextIO | None = None
+        self._lock: IO[str] | None = None
 
     @property
     def continue_command(self) -> str:
@@ -110,27 +105,7 @@ class RunFolder:
         A folder that is made for it goes again if nothing else came into it.
         """
         made = not self.path.exists()
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            file = (self.path / ".lock").open("a+")
-        except OSError as error:
-            raise RamifyError(
-                f"{self.path} cannot be written: {error.strerror}; choose another --out"
-            ) from None
-        with file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                file.seek(0)
-                holder = file.read().strip() or "unknown"
-                raise FolderInUse(
-                    f"{self.path} is in use by process {holder}; wait for it to end, or choose another --out"
-                ) from None
-            with writing(self.path):
-                file.truncate(0)
-                file.write(f"{os.getpid()}\n")
-                file.flush()
-            self._lock = file
+        with locked(self.path) as self._lock:
             try:
                 yield
             finally:

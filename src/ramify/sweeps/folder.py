@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
@@ -90,20 +87,3 @@ class StudyFolder:
         """Say whose folder this is."""
         about = {"format": FORMAT, "name": study.name, "runs": [run.name for run in study]}
         write_atomic(self.path / "study.json", json.dumps(about, indent=1) + "\n")
-
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Keep other sweeps out; the lock ends with this process."""
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            file = (self.path / ".lock").open("w")
-        except OSError as error:
-            raise RamifyError(
-                f"{self.path} cannot be written: {error.strerror}; choose another --out"
-            ) from None
-        with file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise RamifyError(f"another sweep is at work in {self.path}; wait for it to end") from None
-            yield

@@ -18,9 +18,10 @@ from typing import Any, Protocol
 import torch
 
 from ramify.errors import RamifyError
+from ramify.files import FolderInUse
 from ramify.runs.answers import ANSWERS, answers_alone, work_out
 from ramify.runs.execute import run_config
-from ramify.runs.folder import FolderInUse, RunFolder
+from ramify.runs.folder import RunFolder
 from ramify.runs.run import Run, evaluated_at, prepare_dataset, prepare_stream
 from ramify.sweeps.store import working_copy
 from ramify.sweeps.study import StudyRun
