@@ -31,7 +31,7 @@ def main(argv: list[str]) -> int:
         choice = ", ".join(TABLES if artefact.is_table else FIGURES)
         raise RamifyError(f"{args.artefact} cannot be had as {form}; choose {choice}")
     chosen = Reproduction(artefact, args.preset, args.seeds, args.dataset or (), settings(args.set))
-    out = args.out or Path("runs/reproduce")
+    out = args.out or _published(args)
     if not carry_out(chosen.study, args, out):
         return 0
     if artefact.is_table:
@@ -41,6 +41,16 @@ def main(argv: list[str]) -> int:
         chosen.figure(out).save(path)
         sys.stderr.write(f"written: {path}\n")
     return 0
+
+
+def _published(args: argparse.Namespace) -> Path:
+    """results/PRESET, if the project has it: it is read, nothing is run. Else a folder for new runs."""
+    results = Path("results", args.preset)
+    if not (results / "study.json").is_file():
+        return Path("runs/reproduce")
+    args.no_run = not args.plan
+    sys.stderr.write(f"from the finished runs in {results}; --out elsewhere to run anew\n")
+    return results
 
 
 def _table(chosen: object, out: Path, form: str, to: Path | None) -> None:

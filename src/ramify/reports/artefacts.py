@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from ramify.reports.series import scenarios
 from ramify.reports.statistics import Figure
 from ramify.reports.tables import Column, Table, build_table
 from ramify.reports.words import scale
+from ramify.runs.presets import resolve
 from ramify.sweeps.study import Study, StudyRun
 
 
@@ -35,7 +36,8 @@ class Line:
 
     label: str
     method: str
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    period: float = 1.0
+    """Factor on the preset's T, which is scaled to its streams as 5,000 is to the paper's."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ THREE = (
 )
 FLAT = tuple(Stream(CIFAR, setup, heading=(setup,)) for setup in ("disjoint", "blurry", "i-blurry"))
 ABLATION = (Line("PL-FMS", "pl-fms"), Line("PL-FMS w/o PL", "fms"), Line("PL-FMS w/o FMS", "pl"))
-PERIODS = tuple(Line(f"T={t}", "pl-fms", {"fms.T": float(t)}) for t in (500, 1500, 5000, 15000, 50000))
+PERIODS = tuple(Line(f"T={t}", "pl-fms", t / 5000) for t in (500, 1500, 5000, 15000, 50000))
 
 
 def _deep(*datasets: str) -> tuple[Stream, ...]:
@@ -135,7 +137,10 @@ class Reproduction:
         for stream in self.streams:
             for line in artefact.lines:
                 where = {"dataset": stream.dataset, "setup": stream.setup, "labels": stream.labels}
-                settings = {**(fixed or {}), **where, "method": line.method, **line.settings}
+                settings = {**(fixed or {}), **where, "method": line.method}
+                if line.period != 1:
+                    default = resolve(preset, line.method, stream.dataset, stream.setup).fms.T
+                    settings["fms.T"] = line.period * settings.get("fms.T", default)
                 cell = Study.of(artefact.name, {"seed": list(seeds)}, settings, preset)
                 self.cells[stream, line.label] = cell.runs
 
