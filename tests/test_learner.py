@@ -110,6 +110,10 @@ WRONG = {
     "level 0": (TOY.images[:1], ["a"], 0, "count from 1"),
     "huge level": (TOY.images[:1], ["a"], 10**9, "count from 1"),
     "text level": (TOY.images[:1], ["a"], ["2"], "count from 1"),
+    "one text level": (TOY.images[:2], ["a", "b"], "2", "count from 1"),
+    "float level": (TOY.images[:1], ["a"], 1.0, "count from 1"),
+    "table of levels": (TOY.images[:1], ["a"], np.array([[1]]), "count from 1"),
+    "set of labels": (TOY.images[:2], {"a", "b"}, 1, "list"),
     "levels": (TOY.images[:1], ["a"], [1, 2], "2 levels for 1"),
 }
 
@@ -209,6 +213,30 @@ def test_finds_out_the_tree_by_itself():
         assert all(float(share) > 0.5 for share in tree.leaf_attributes["support2"])
         answer = ours.predict(toy.images, consistent=True)
         assert {tuple(answer[i].values()) for i in range(200)} <= {tuple(path) for path in toy.paths}
+
+
+@pytest.mark.parametrize("method", ["pl-fms", "er"])
+def test_a_class_that_has_just_come_is_in_the_hierarchy(method):
+    ours = taught(method)
+    before = ours.hierarchy()
+    while ours._engine._buffer:  # so that the next sample only waits
+        ours.partial_fit(TOY.images[:1], [TOY.labels[0]], TOY.levels[0])
+    ours.hierarchy()
+    updates = ours.updates
+    ours.partial_fit(TOY.images[:1], ["new"], 2).partial_fit(TOY.images[:1], ["newer"], 3)
+    assert ours.updates == updates
+    tree = ours.hierarchy()
+    assert (before.depth, tree.depth) == (2, 3)
+    assert "new" in tree.names(2)
+    assert "newer" in tree.names(3)
+    assert ours.predict(TOY.images, consistent=True).levels == (1, 2, 3)
+
+
+@pytest.mark.parametrize(
+    "level", [2, np.int64(2), np.array(2), torch.tensor(2), [2, 2], torch.tensor([2, 2])]
+)
+def test_every_kind_of_level(level):
+    assert learner().partial_fit(TOY.images[:2], ["a", "b"], level).labels(2) == ("a", "b")
 
 
 # ---- saving

@@ -79,6 +79,27 @@ def test_paths_through_what_was_met_are_paths_of_the_tree(case):
 
 
 @MANY
+@given(met())
+def test_a_path_with_gaps_is_as_probable_as_its_parents_may_be(case):
+    tree, classes, probabilities = case
+    ancestors = ancestors_in(tree, classes)
+    known = {(h, x): c for c, (h, x) in enumerate(zip(classes.level_of, classes.labels, strict=True))}
+    for i, row in enumerate(best_path(probabilities, ancestors)):
+        means = {}
+        for (level, label), c in known.items():
+            if any(c in path for other, path in enumerate(ancestors) if other != c):
+                continue  # something lies below it
+            place, factors = tree.index(level, label), []
+            for above in (h for h in classes.levels if h <= level):
+                number = known.get((above, tree.names(above)[tree.up(level, above)[place]]))
+                rivals = classes.of_level(above)
+                factors.append(1 / len(rivals) if number is None else probabilities[i, number])
+            means[c] = np.prod(factors, dtype=np.float64) ** (1 / len(factors))
+        end = next(c for c in row[::-1] if c >= 0)
+        assert means[end] == pytest.approx(max(means.values()), rel=1e-4)
+
+
+@MANY
 @given(met(every=True))
 def test_least_expected_distance(case):
     tree, classes, probabilities = case

@@ -87,11 +87,16 @@ class Ties:
         )
 
 
+def own_column(ancestors: Ints) -> Ints:
+    """The column of each class's own level: the last that is known."""
+    found: Ints = ancestors.shape[1] - 1 - (ancestors[:, ::-1] >= 0).argmax(1)
+    return found
+
+
 def is_last(ancestors: Ints) -> npt.NDArray[np.bool_]:
     """Whether a class is the end of its path: no class of a finer level lies below it."""
-    column = (ancestors >= 0).shape[1] - 1 - (ancestors[:, ::-1] >= 0).argmax(1)  # its own level's
     above = ancestors.copy()
-    above[np.arange(len(above)), column] = -1
+    above[np.arange(len(above)), own_column(ancestors)] = -1
     last = np.ones(len(ancestors), bool)
     last[above[above >= 0]] = False
     return last

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ DEEPEST = 100
 
 def as_labels(labels: Iterable[Any], classes: Classes) -> list[Label]:
     """Labels as Python strings or integers; a learner knows labels of one of the two kinds only."""
-    if isinstance(labels, str) or not isinstance(labels, Iterable):
+    if isinstance(labels, str | Set | Mapping) or not isinstance(labels, Iterable):
         raise RamifyError(f"labels is {labels!r}; give a list with one label an image")
     values = labels.tolist() if isinstance(labels, np.ndarray | Tensor) else list(labels)
     values = [value.item() if isinstance(value, np.generic | Tensor) else value for value in values]
@@ -45,10 +45,12 @@ def as_levels(level: Levels, labels: list[Label], tree: Taxonomy | None) -> list
         if tree is None:
             raise RamifyError("level is missing; give level=1 (coarsest), 2, …, or Learner(taxonomy=…)")
         return [_level_in(tree, label) for label in labels]
-    levels = [level] * len(labels) if isinstance(level, int | np.integer) else list(level)
+    given: Any = level.tolist() if isinstance(level, np.ndarray | np.generic | Tensor) else level
+    one = isinstance(given, str) or not isinstance(given, Iterable)
+    levels = [given] * len(labels) if one else list(given)
     if len(levels) != len(labels):
         raise RamifyError(f"{len(levels)} levels for {len(labels)} labels; give one level, or one a label")
-    for value in set(levels):
+    for value in levels:
         whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
         if not whole or not 1 <= value <= DEEPEST:
             raise RamifyError(f"level {value!r} was given; levels count from 1, the coarsest, to {DEEPEST}")

@@ -109,7 +109,7 @@ class Learner:
         )
         _refuse_untaught(self._engine, method)
         self._learns = threading.Lock()  # one call that learns or saves at a time
-        self._memory_votes: tuple[int, npt.NDArray[np.int32]] | None = None  # made after so many updates
+        self._memory_votes: tuple[tuple[int, int], npt.NDArray[np.int32]] | None = None  # with their moment
         # Only a user's network draws from torch's own generator (dropout); it has a state of its own here.
         foreign = own is not None or ":" in self.settings.network.name
         self._draws = torch.Generator().manual_seed(seed).get_state() if foreign else None
@@ -223,15 +223,16 @@ class Learner:
         return Ties.by_votes(engine.classes, votes).ancestors()
 
     def _ask_memory(self) -> npt.NDArray[np.int32]:
-        """How many stored samples of each class are taken for each class; asked once for each update."""
+        """How many stored samples of each class are taken for each class; kept until more is learned."""
         engine, memory = self._engine, self._engine.memory
-        if self._memory_votes is None or self._memory_votes[0] != engine.updates:
+        now = engine.updates, engine.samples
+        if self._memory_votes is None or self._memory_votes[0] != now:
             votes = np.zeros((len(engine.classes),) * 2, np.int32)
             if memory.size:
                 answers = engine.examine(np.arange(memory.size)).predictions
                 rows, columns = np.nonzero(answers >= 0)
                 np.add.at(votes, (memory.classes[rows], answers[rows, columns]), 1)
-            self._memory_votes = engine.updates, votes
+            self._memory_votes = now, votes
         return self._memory_votes[1]
 
     # ---- what it is

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ramify.classes import Classes
-from ramify.learner.hierarchy import is_last
+from ramify.learner.hierarchy import is_last, own_column
 from ramify.learner.labels import Label
 
 Ints = npt.NDArray[np.int64]
@@ -19,7 +19,8 @@ Floats = npt.NDArray[np.float32]
 class Prediction:
     """Labels of n images at every level met so far, and the probability of each on its level's head.
 
-    A label is None (its probability nan) where a most probable path ends above that level.
+    A label is None (its probability nan) where a most probable path ends above that level, or where the
+    parent is not known.
 
     >>> answer = Prediction({1: ["animal"], 2: ["dog"]}, {1: np.array([0.9]), 2: np.array([0.6])})
     >>> answer.levels, answer.labels[2], answer[0]
@@ -60,12 +61,15 @@ def best_path(probabilities: Floats, ancestors: Ints) -> Ints:
     """The classes of the most probable path: that of the greatest product of its levels' probabilities.
 
     A path ends at a class below which none has been met; paths of unlike length are compared by the mean of
-    their log-probabilities. Levels below its end are -1.
+    their log-probabilities. An ancestor that is not known may be any of its level's n classes: 1/n. It is -1
+    in the path, as are the levels below its end.
     """
-    paths = ancestors[is_last(ancestors)]
+    paths, sizes = ancestors[is_last(ancestors)], np.bincount(own_column(ancestors))
     log = np.log(np.maximum(probabilities, np.finfo(np.float32).tiny))
     log = np.concatenate([log, np.zeros_like(log[:, :1])], 1)  # column -1: a level without a class
-    score = sum(log[:, column] for column in paths.T) / (paths >= 0).sum(1)
+    length = own_column(paths) + 1
+    unknown = (paths < 0) & (np.arange(paths.shape[1]) < length[:, None])
+    score = (sum(log[:, column] for column in paths.T) - unknown @ np.log(sizes)) / length
     found: Ints = paths[score.argmax(1)]
     return found
 
