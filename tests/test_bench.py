@@ -1,0 +1,85 @@
+"""The benchmark measures what it says."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+
+from ramify.bench import table
+from ramify.bench.measure import admission, checkpoint_share, evaluation_ratio, interleave, update_ratio
+from ramify.bench.workload import Workload, bare_loop
+from ramify.cli import main
+from ramify.methods import Settings
+from ramify.methods.settings import ImportanceSettings, NetworkSettings
+
+TINY = Settings(memory_size=48, updates_per_sample=1.0, network=NetworkSettings("resnet18", 0.1, "imagenet"))
+WORK = Workload("pl-fms", TINY, classes=(2, 5))
+
+
+def test_the_ratio_is_the_median_of_paired_blocks() -> None:
+    limits, others = iter([9, 1.0, 2.0, 4.0]), iter([9, 2.0, 8.0, 4.0])  # the first are warm-up
+    found = interleave(lambda _: next(limits), lambda _: next(others), blocks=3, block=8)
+    assert found == {"ratio": 0.5, "per_second": 1 / 4, "limit_per_second": 1 / 2}
+
+
+def test_a_learner_is_measured_in_mid_stream() -> None:
+    stream = WORK.engine()
+    engine = stream.engine
+    assert engine.memory.full
+    assert (len(engine.classes), engine.updates) == (7, 0)
+    before = engine.memory.images.clone()
+    first = next(engine.model.backbone.parameters())
+    weights = first.detach().clone()
+    assert stream.updates(16) > 0
+    assert engine.updates == 16
+    assert not torch.equal(before, engine.memory.images)
+    assert any(
+        not torch.equal(a, b) for a, b in zip(weights, engine.model.backbone.parameters(), strict=True)
+    )
+
+
+def test_the_limit_trains_the_methods_own_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[int] = []
+    adam = torch.optim.Adam.step
+
+    def step(self: torch.optim.Adam) -> None:
+        steps.append(sum(p.numel() for group in self.param_groups for p in group["params"]))
+        adam(self)
+
+    monkeypatch.setattr(torch.optim.Adam, "step", step)
+    bare_loop(WORK)(3)
+    backbone = sum(p.numel() for p in WORK.engine().engine.model.backbone.parameters())
+    assert steps == [backbone + 7 * (51 + 1)] * 3
+
+
+def test_more_work_costs_more() -> None:
+    sweep = replace(TINY, memory_size=1000, importance=ImportanceSettings("sweep", 1))
+    probe = replace(sweep, importance=ImportanceSettings("probe", 1))
+    slow, fast = (update_ratio(Workload("clib", s, classes=(2, 5)), 3, 8)["ratio"] for s in (sweep, probe))
+    assert slow < 0.7 * fast
+
+
+def test_the_other_figures_are_of_the_right_size() -> None:
+    assert 0 < admission(WORK, 50) < 0.1
+    assert evaluation_ratio(WORK, 1)["ratio"] > 0.1
+    found = checkpoint_share(WORK, 1)
+    assert found["bytes"] > 48 * 3 * 32 * 32
+    assert found["share"] == pytest.approx(found["seconds"] / 300)
+
+
+def test_the_quick_benchmark_prints_and_writes_the_same(monkeypatch, tmp_path, capsys) -> None:
+    monkeypatch.setattr(table, "small", lambda method: replace(WORK, method=method))
+    monkeypatch.setattr(table, "paper", lambda method: replace(WORK, method=method))
+    monkeypatch.setattr(table, "with_memory", lambda work, size: work)
+    monkeypatch.setattr(table, "update_ratio", lambda work, blocks, block: update_ratio(work, 1, 8))
+    assert main(["bench", "--quick", "--json", "--out", str(tmp_path / "b.json")]) == 0
+    printed = capsys.readouterr().out
+    assert printed == (tmp_path / "b.json").read_text()
+    report = json.loads(printed)
+    assert report["limit"] > 0
+    for name in ("er", "pl-fms", "clib", "fms", "er resnet34 paper", "pl-fms memory 50000"):
+        assert report["methods"][name]["ratio"] > 0
+    assert report["rows"][0]["name"] == "er, updates/s ÷ limit"
