@@ -42,7 +42,7 @@ class World:
     """Classes of several levels in random order, a full memory, and a model that answers at random."""
 
     def __init__(self, seed, exact=True):
-        self.rng = np.random.default_rng(seed)
+        self.rng, self.examined = np.random.default_rng(seed), 0
         self.levels = int(self.rng.integers(1, 5))
         self.classes = Classes()
         self.capacity = int(self.rng.integers(1, 30))
@@ -50,28 +50,43 @@ class World:
         self.policy = PseudoLabel(Sweep(10**9), exact)
         self.policy.bind(self.memory, self.classes, self.examine)
         for _ in range(int(self.rng.integers(1, 5))):
-            self.new_class()
-        self.answers = {}  # slot -> level -> class
+            self.new_class()  # and forget `answers`, slot -> level -> class
 
     def new_class(self):
         self.classes.meet(int(self.rng.integers(1, self.levels + 1)), f"class {len(self.classes)}", 0)
+        self.answers = {}
+
+    def update(self):
+        """A training step: every sample may be predicted otherwise."""
+        none = np.empty(0, np.int64)
+        self.policy.trained(
+            Update(none, none, 0.0, NOTHING, lambda: NOTHING, lambda: np.empty((0, 1), np.int64))
+        )
+        self.answers = {}
 
     def draw_answer(self):
         of_level = [self.classes.of_level(h) for h in range(1, max(self.classes.levels) + 1)]
         pick = self.rng.random() if self.rng.random() < 0.7 else 0.0  # often the first, so that votes agree
         return [int(found[int(pick * len(found))]) if len(found) else -1 for found in of_level]
 
-    def examine(self, slots):
-        return Examination(np.zeros(len(slots)), np.array([self.answers[int(s)] for s in slots], np.int64))
+    def answer(self, slot):
+        """The model's prediction, the same until the next update."""
+        return self.answers.setdefault(slot, self.draw_answer())
 
-    def offer(self):
-        """Store one sample; every stored sample's prediction is drawn anew."""
-        if self.rng.random() < 0.1 and len(self.classes) < 25:
-            self.new_class()
-        for slot in range(self.memory.size):
-            self.answers[slot] = self.draw_answer()
-        cls = int(self.rng.integers(len(self.classes)))
+    def examine(self, slots):
+        self.examined += len(slots)
+        return Examination(np.zeros(len(slots)), np.array([self.answer(s) for s in slots.tolist()], np.int64))
+
+    def offer(self, cls=None):
+        """Store one sample, now and then after an update or a new class."""
+        if cls is None:
+            if self.rng.random() < 0.1 and len(self.classes) < 25:
+                self.new_class()
+            if self.rng.random() < 0.3:
+                self.update()
+            cls = int(self.rng.integers(len(self.classes)))
         slot = self.policy.offer(PIXEL, cls)
+        self.answers.pop(slot, None)
         if self.rng.random() < 0.5:
             self.memory.importance[slot] = self.rng.integers(5)  # few values, so that there are ties
         return slot
@@ -85,12 +100,14 @@ def test_the_victim_and_the_candidates_are_those_of_algorithm_1():
             world.offer()
         for _ in range(20):
             newcomer = int(world.rng.integers(len(world.classes)))
-            for slot in range(world.capacity):
-                world.answers[slot] = world.draw_answer()
+            if world.rng.random() < 0.4:
+                world.update()
+            if world.rng.random() < 0.1 and len(world.classes) < 25:
+                world.new_class()
             victim, indices = algorithm_1(
                 list(enumerate(world.memory.classes.tolist())),
                 world.memory.importance,
-                lambda slot, answers=world.answers: dict(enumerate(answers[slot], 1)),
+                lambda slot, world=world: dict(enumerate(world.answer(slot), 1)),
                 dict(enumerate(world.classes.level_of.tolist())),
                 newcomer,
             )
@@ -99,7 +116,10 @@ def test_the_victim_and_the_candidates_are_those_of_algorithm_1():
             assert len(found) == len(set(found))
             assert set(found) == indices
             assert world.policy.victim(newcomer) == victim
-            assert world.policy.offer(PIXEL, newcomer) == victim
+            before = world.examined
+            assert world.policy.victim(newcomer) == victim
+            assert world.examined == before  # what is known of the model as it is is not asked again
+            assert world.offer(newcomer) == victim
             world.memory.importance[victim] = world.rng.integers(5)
             compared += 1
             related += len(indices) > len(world.memory.members(modal))

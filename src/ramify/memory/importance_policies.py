@@ -50,13 +50,13 @@ class PseudoLabel(LeastImportant):
     """PL (section 4.1, algorithm 1): the victim may also come from the classes related to ȳ at other levels.
 
     Candidates are the samples of ȳ and, for every level but ȳ's own, the samples labelled with the class that
-    the model predicts most often for the samples of ȳ. With `exact` the samples of ȳ are predicted anew at
-    every insertion, as printed; otherwise the latest prediction known of each counts, taken as samples pass
-    through training and through the importance's own passes. Samples that carry their true class at every
-    level (PL-FMS-T) vote with it.
+    the model predicts most often for the samples of ȳ. With `exact` these are predictions of the model as it
+    is, as printed: at an insertion the samples of ȳ are predicted that have not been since the last update.
+    Otherwise the latest prediction known of each counts, taken as samples pass through training and through
+    the importance's own passes. Samples that carry their true class at every level (PL-FMS-T) vote with it.
     """
 
-    _state: ClassVar[tuple[str, ...]] = ("importance", "votes")
+    _state: ClassVar[tuple[str, ...]] = ("importance", "votes", "current", "met")
 
     def __init__(self, importance: Importance, exact: bool) -> None:
         super().__init__(importance)
@@ -65,11 +65,14 @@ class PseudoLabel(LeastImportant):
     def bind(self, memory: Memory, classes: Classes, examine: Examine) -> None:
         """Count votes for this memory's samples."""
         self.votes = Votes(memory, classes)
+        self.current = np.zeros(memory.capacity, bool)  # predicted since the last update,
+        self.met = 0  # among so many classes
 
         def examine_and_vote(slots: Ints) -> Examination:
             examined = examine(slots)
             if memory.paths is None:
                 self.votes.see(slots, examined.predictions)
+                self.current[slots] = True
             return examined
 
         super().bind(memory, classes, examine_and_vote)
@@ -77,13 +80,22 @@ class PseudoLabel(LeastImportant):
     def candidates(self, modal: int) -> Ints:
         """I_ȳ of eq. 2."""
         if self.exact and self.memory.paths is None:
-            self.examine(self.memory.members(modal))
+            self._predict(self.memory.members(modal))
         related = [modal, *self.votes.related(modal)]
         return np.concatenate([self.memory.members(c) for c in related])
+
+    def _predict(self, slots: Ints) -> None:
+        """Bring the votes of these samples up to date with the model."""
+        if self.met != len(self.classes):
+            self.current[:], self.met = False, len(self.classes)
+        stale = slots[~self.current[slots]]
+        if len(stale):
+            self.examine(stale)
 
     def forget(self, slot: int) -> None:
         """Withdraw the victim's votes."""
         self.votes.forget(slot)
+        self.current[slot] = False
 
     def admitted(self, slot: int) -> None:
         """Give the newcomer its first importance, and its votes where it carries its true path."""
@@ -93,6 +105,7 @@ class PseudoLabel(LeastImportant):
 
     def trained(self, update: Update) -> bool:
         """Let importance and votes follow the training."""
+        self.current[:] = False
         if self.memory.paths is None and not self.exact:
             stored = update.slots >= 0
             self.votes.see(update.slots[stored], update.predictions()[stored])

@@ -52,7 +52,7 @@ class PseudoLabelSettings:
     """PL and PL-FMS: algorithm 1."""
 
     exact: bool = True
-    """Predict the samples of the modal class anew at every insertion, as printed."""
+    """Vote with predictions of the model as it is at every insertion, as printed, or with the latest known."""
 
 
 @dataclass(frozen=True)
