@@ -52,7 +52,7 @@ class PseudoLabelSettings:
     """PL and PL-FMS: algorithm 1."""
 
     exact: bool = True
-    """Vote with predictions of the model as it is at every insertion, as printed, or with the latest known."""
+    """Vote with predictions of the model as it is at each insertion, as printed, or with the latest known."""
 
 
 @dataclass(frozen=True)
