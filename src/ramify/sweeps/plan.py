@@ -91,14 +91,14 @@ def print_plan(study: Study, out: str | Path, how: How, workers: int | None = No
     """Print the runs of a study with the time and memory of those that are not finished; run nothing."""
     folder, engine = StudyFolder(out), Local(workers, how.threads)
     missing = [run for run in study if folder.result(run) is None]
-    found = {e.run.name: e for e in plan(missing, how, engine, Watcher())} if missing else {}
+    found, notes = _estimates(missing, how, engine)
     grid = Grid(box=None, pad_edge=False)
     grid.add_column("run", no_wrap=True)
     for column in ("samples", "updates", "time", "memory"):
         grid.add_column(column, justify="right", no_wrap=True)
     for run in study:
         if run.name not in found:
-            grid.add_row(run.name, "", "", "finished", "")
+            grid.add_row(run.name, "", "", "?" if run in missing else "finished", "")
             continue
         one = found[run.name]
         begun = " (begun)" if RunFolder(folder.of(run)).begun() else ""
@@ -118,3 +118,18 @@ def print_plan(study: Study, out: str | Path, how: How, workers: int | None = No
             f"With the paper's settings, by multiply-adds: about {duration(paper)} of computing."
         )
         console.print(text, highlight=False, soft_wrap=True)
+    for note in notes:
+        console.print(note, highlight=False, soft_wrap=True, markup=False)
+
+
+def _estimates(runs: Sequence[StudyRun], how: How, engine: Local) -> tuple[dict[str, Estimate], list[str]]:
+    """Estimates by name, and why some runs have none: a dataset that is not at hand."""
+    found: dict[str, Estimate] = {}
+    notes: list[str] = []
+    for dataset in dict.fromkeys(run.config.dataset for run in runs):
+        chosen = [run for run in runs if run.config.dataset == dataset]
+        try:
+            found |= {one.run.name: one for one in plan(chosen, how, engine, Watcher())}
+        except RamifyError as error:
+            notes.append(f"no estimate for {len(chosen)} runs: {error}")
+    return found, notes
