@@ -22,7 +22,8 @@ from ramify.reports.palette import Style
 from ramify.reports.render import figure, sigmas
 from ramify.reports.series import Scenario, Series, differing
 from ramify.reports.tables import METRICS, SCALARS, Entry, Table, scalar_figures, scenario_table
-from ramify.reports.words import Progress, duration, scale
+from ramify.reports.words import Progress, scale
+from ramify.sweeps.words import duration
 
 Datasets = Callable[[RunData], Dataset | None]
 

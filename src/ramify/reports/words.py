@@ -52,14 +52,3 @@ class Progress:
         speed = samples / spent if spent > 0 and samples > 0 else None
         left = (run.samples - last.samples) / speed if speed else None
         return cls(last.samples, run.samples, speed, left)
-
-
-def duration(seconds: float) -> str:
-    """3 h 20 min, 5 min, 40 s."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    if minutes < 90:
-        return f"{minutes} min"
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02d} min" if hours < 48 else f"{hours / 24:.1f} days"
