@@ -316,8 +316,12 @@ def test_what_was_given_as_an_object_must_be_given_again(tmp_path):
 
 
 def test_refuses_what_is_no_learner(tmp_path):
-    with pytest.raises(RamifyError, match="holds no learner"):
+    with pytest.raises(RamifyError, match="holds no model"):
         Learner.load(tmp_path / "nothing")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "config.json").write_text("{}")
+    with pytest.raises(RamifyError, match="ramify resume"):
+        Learner.load(tmp_path / "run")
     ours = taught()
     ours.save(tmp_path)
     file = tmp_path / "learner.safetensors"

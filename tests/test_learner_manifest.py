@@ -163,6 +163,46 @@ def test_images_that_cannot_be_read_are_passed_over(photos, caplog):
     assert model(folder / "model").samples == 4
 
 
+def test_images_in_a_wrong_place_are_not_passed_over(photos, capsys):
+    folder, lines = photos
+    assert learn(folder, lines, "model", "--images", str(folder)) == 2
+    assert "--images says where" in capsys.readouterr().err
+    assert not (folder / "model" / "learner.safetensors").exists()
+    assert learn(folder, lines, "model") == 0
+    assert model(folder / "model").samples == 80
+
+
+def test_tells_where_it_is(photos, capsys, monkeypatch):
+    folder, lines = photos
+    monkeypatch.setattr("ramify.cli.learn.TELL_EVERY", 0.0)
+    assert learn(folder, lines, "model") == 0
+    told = capsys.readouterr().err
+    assert "stream.csv: 80 rows\n64 of 80 rows\n80 of 80 rows" in told
+    assert learn(folder, lines, "model") == 0
+    assert "80 rows, 80 of them learned before" in capsys.readouterr().err
+    assert learn(folder, lines[:1], "other", name="empty.csv") == 0
+    assert "no model yet" in capsys.readouterr().err
+
+
+def test_follows_until_it_is_told_to_stop(photos, capsys, monkeypatch):
+    folder, lines = photos
+    monkeypatch.setattr("ramify.learner.manifest.CHUNK", 8)
+    refresh = Lesson.refresh
+
+    def interrupted(lesson):
+        if lesson.learned == len(lines) - 1:
+            os.kill(os.getpid(), signal.SIGINT)
+        return refresh(lesson)
+
+    monkeypatch.setattr(Lesson, "refresh", interrupted)
+    assert learn(folder, lines, "model", "--follow") == 0
+    told = capsys.readouterr().err
+    assert "80 of 80 rows; waiting for more, Ctrl-C ends" in told
+    assert "80 samples learned; the model is in" in told
+    assert main(["describe", str(folder / "model"), "--own-code"]) == 0
+    assert "Right before learning" in capsys.readouterr().out  # the open entry too
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,26 +33,37 @@ def main(argv: list[str]) -> int:
     from rich.console import Console
 
     from ramify.learner import Learner
+    from ramify.learner.manifest import accuracy_log
     from ramify.taxonomy.show import render
 
     learner = Learner.load(args.model, own_code=args.own_code)
     console = Console(highlight=False)
     params = learner.get_params()
+    if not learner.levels:
+        console.print("It has not learned anything yet.")
+        return 0
+    if not learner.samples and learner.taxonomy is not None:
+        console.print(
+            f"the network of a run on images of {params['image_size']} pixels; taught on, its memory begins "
+            f"empty. {args.model / 'report.html'} tells how it learned",
+            soft_wrap=True,
+        )
+        console.print(render(learner.taxonomy, "Its label tree", args.all))
+        return 0
     console.print(
         f"{params['method']} on images of {params['image_size']} pixels: {learner.samples:,} samples, "
-        f"{learner.updates:,} updates, memory for {params['memory_size']:,} images"
+        f"{learner.updates:,} updates, memory for {params['memory_size']:,} images",
+        soft_wrap=True,
     )
-    if not learner.levels:
-        sys.stdout.write("It has not learned anything yet.\n")
-        return 0
     console.print(_levels(learner))
-    entries = learner.notes.get("learn", {}).get("log", [])
-    if entries:
+    if entries := accuracy_log(learner):
         console.print(_log(entries))
     tree = learner.hierarchy()
     console.print(render(tree, "The tree that the model's answers make", args.all))
     for child, parent, support in _ties(tree)[:WEAKEST]:
-        console.print(f"weakly tied: {child} to {parent} ({support:.0%} of its stored images)")
+        console.print(
+            f"weakly tied: {child} to {parent} ({support:.0%} of its stored images)", soft_wrap=True
+        )
     return 0
 
 
@@ -80,11 +90,11 @@ def _log(entries: list[dict[str, dict[str, float]]]) -> Table:
 
 
 def _ties(tree: Taxonomy) -> list[tuple[str, str, float]]:
-    """Child, parent and support of the ties that less than nine in ten answers speak for, weakest first."""
+    """Child, known parent and support of ties that less than nine in ten answers speak for, weakest first."""
     found = set()
     for level in range(2, tree.depth + 1):
         for leaf, text in enumerate(tree.leaf_attributes[f"support{level}"]):
             path = tree.path(leaf)
-            if text and float(text) < 0.9:
+            if text and 0 < float(text) < 0.9:
                 found.add((path[level - 1], path[level - 2], float(text)))
     return sorted(found, key=lambda tie: tie[2])

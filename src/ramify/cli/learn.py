@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from ramify.cli.parser import Parser
@@ -13,6 +14,8 @@ from ramify.errors import RamifyError
 if TYPE_CHECKING:
     from ramify.learner import Learner
     from ramify.learner.manifest import Lesson
+
+TELL_EVERY = 10.0  # seconds between two lines that say how far it is
 
 
 def main(argv: list[str]) -> int:
@@ -62,8 +65,11 @@ def main(argv: list[str]) -> int:
     with RunFolder(args.out).locked(), Listening() as signals:
         learner = _learner(args.out, given, args.taxonomy, args.device, args.own_code)
         lesson = Lesson(learner, args.manifest, args.images)
-        teach(lesson, args.out, args.follow, args.save_every, signals.heard, Progress(lesson).show)
-    sys.stderr.write(f"{learner.samples:,} samples learned; the model is in {args.out}\n")
+        teach(
+            lesson, args.out, args.follow, args.save_every, signals.heard, Progress(lesson, args.follow).show
+        )
+    where = f"the model is in {args.out}" if learner.samples else "there is no model yet"
+    sys.stderr.write(f"{learner.samples:,} samples learned; {where}\n")
     if not args.follow:
         signals.refuse("stopped; the same command goes on from here")
     return 0
@@ -108,14 +114,21 @@ def _settings(pairs: list[str]) -> dict[str, Any]:
 
 
 class Progress:
-    """A line on stderr for each entry of the accuracy log."""
+    """Tells on stderr where it begins, how far it is, and each entry of the accuracy log."""
 
-    def __init__(self, lesson: Lesson) -> None:
-        self.shown = len(lesson.notes["log"])
+    def __init__(self, lesson: Lesson, follow: bool) -> None:
+        self.follow, self.entries, self.told = follow, len(lesson.notes["log"]), monotonic()
+        before = f", {lesson.learned:,} of them learned before" if lesson.learned else ""
+        sys.stderr.write(f"{lesson.manifest.name}: {len(lesson.rows):,} rows{before}\n")
 
     def show(self, lesson: Lesson) -> None:
-        """Tell what is new."""
-        for entry in lesson.notes["log"][self.shown :]:
+        """Tell what is new; how far it is only now and then."""
+        for entry in lesson.notes["log"][self.entries :]:
             parts = (f"level {level} {100 * value:.1f}%" for level, value in entry["accuracy"].items())
             sys.stderr.write(f"{entry['samples']:,} samples  right before learning: {', '.join(parts)}\n")
-        self.shown = len(lesson.notes["log"])
+        self.entries = len(lesson.notes["log"])
+        waits = self.follow and lesson.learned == len(lesson.rows)
+        if waits or monotonic() - self.told >= TELL_EVERY:
+            more = "; waiting for more, Ctrl-C ends" if waits else ""
+            sys.stderr.write(f"{lesson.learned:,} of {len(lesson.rows):,} rows{more}\n")
+            self.told = monotonic()

@@ -73,6 +73,7 @@ class Lesson:
         self.rows = read_rows(manifest)
         self.place: dict[str, Any] = self._find_place()
         self.learned: int = self.place["rows"]
+        self._found_any = False
 
     def _find_place(self) -> Any:
         """Where in this manifest the learner is: found by the rows that it has learned."""
@@ -106,6 +107,7 @@ class Lesson:
     def step(self) -> None:
         """Ask, then learn the next rows; images that cannot be read are passed over with a warning."""
         part = self.rows[self.learned : self.learned + CHUNK]
+        self._refuse_misplaced(part)
         pixels, labels, levels = [], [], []
         for row in part:
             label, level = self._checked(row)
@@ -123,6 +125,15 @@ class Lesson:
         self.learned += len(part)
         if self._asked() >= ENTRY:
             self.close_entry()
+
+    def _refuse_misplaced(self, part: list[Row]) -> None:
+        """Refuse to pass over all of the first rows: the images lie elsewhere."""
+        self._found_any = self._found_any or any((self.images / row.path).exists() for row in part)
+        if not self._found_any:
+            raise RamifyError(
+                f"{self.manifest.name} line {part[0].line}: {self.images / part[0].path} is not there, nor "
+                f"any of the first {len(part)} images; --images says where the paths begin"
+            )
 
     def _checked(self, row: Row) -> tuple[Label, int]:
         try:
@@ -154,15 +165,20 @@ class Lesson:
 
     def close_entry(self) -> None:
         """End the current entry of the accuracy log, if it has anything."""
-        if self._asked():
-            tallies = sorted(self.notes["open"].items())
-            entry = {
-                "samples": self.learner.samples,
-                "accuracy": {level: right / asked for level, (right, asked) in tallies},
-                "labels": {str(h): len(self.learner.labels(h)) for h in self.learner.levels},
-            }
-            self.notes["log"].append(entry)
-            self.notes["open"] = {}
+        self.notes |= {"log": accuracy_log(self.learner), "open": {}}
+
+
+def accuracy_log(learner: Learner) -> list[dict[str, Any]]:
+    """The entries so far, the last of which may still be open; none where no manifest was learned."""
+    notes = learner.notes.get("learn", {"log": [], "open": {}})
+    if not notes["open"]:
+        return list(notes["log"])
+    entry = {
+        "samples": learner.samples,
+        "accuracy": {level: right / asked for level, (right, asked) in sorted(notes["open"].items())},
+        "labels": {str(h): len(learner.labels(h)) for h in learner.levels},
+    }
+    return [*notes["log"], entry]
 
 
 def teach(
@@ -174,7 +190,7 @@ def teach(
     show: Callable[[Lesson], None],
 ) -> None:
     """Teach the whole manifest, and with `follow` what is added to it, until `stopped`; save on the way."""
-    saved, unsaved = time.monotonic(), True
+    saved, unsaved = time.monotonic(), False
     try:
         while not stopped():
             if lesson.refresh():
@@ -193,4 +209,5 @@ def teach(
     finally:
         if not follow:
             lesson.close_entry()
-        lesson.save(out)
+        if lesson.learner.samples:
+            lesson.save(out)

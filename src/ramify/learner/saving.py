@@ -64,7 +64,12 @@ def load(
     if (path / RUN_FILE).is_file() and not (path / FILE).exists():
         return _from_run(kind, path, device, method, network)
     if not (path / FILE).is_file():
-        raise RamifyError(f"{path} holds no learner (no {FILE} in it); give a folder that `save` has written")
+        if (path / "config.json").is_file():
+            raise RamifyError(f"{path} is a run that has not ended; end it with: ramify resume {path}")
+        raise RamifyError(
+            f"{path} holds no model (no {FILE} in it); give a folder that `ramify learn`, `ramify run` or "
+            "`save` has written"
+        )
     state, about = load_state(path / FILE)
     if about.get("kind") != "learner":
         raise RamifyError(f"{path / FILE} is not a learner's; give a folder that `save` has written")
