@@ -11,7 +11,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import settings
 from PIL import Image
+
+settings.register_profile("same", derandomize=True)  # a change is judged by the same examples each time;
+settings.register_profile("new")  # HYPOTHESIS_PROFILE=new looks for others
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 REAL = Path(__file__).resolve().parents[2] / "shared" / "data"
 
