@@ -22,9 +22,9 @@ class Prediction:
     A label is None (its probability nan) where a most probable path ends above that level, or where the
     parent is not known.
 
-    >>> answer = Prediction({1: ["animal"], 2: ["dog"]}, {1: np.array([0.9]), 2: np.array([0.6])})
-    >>> answer.levels, answer.labels[2], answer[0]
-    ((1, 2), ['dog'], {1: 'animal', 2: 'dog'})
+        >>> answer = Prediction({1: ["animal"], 2: ["dog"]}, {1: np.array([0.9]), 2: np.array([0.6])})
+        >>> answer.levels, answer.labels[2], answer[0]
+        ((1, 2), ['dog'], {1: 'animal', 2: 'dog'})
     """
 
     labels: dict[int, list[Label | None]]

@@ -22,9 +22,9 @@ class Taxonomy:
     At each level the classes are the integers 0..n-1, in order of first appearance among the leaves. A name
     is unique within its level; the same word may stand at two levels. The root above level 1 is not a class.
 
-    >>> tree = Taxonomy.from_rows([("plant", "rose"), ("animal", "cat"), ("animal", "dog")])
-    >>> tree.sizes, tree.names(1), tree.leaf_to(1).tolist()
-    ((2, 3), ('plant', 'animal'), [0, 1, 1])
+        >>> tree = Taxonomy.from_rows([("plant", "rose"), ("animal", "cat"), ("animal", "dog")])
+        >>> tree.sizes, tree.names(1), tree.leaf_to(1).tolist()
+        ((2, 3), ('plant', 'animal'), [0, 1, 1])
     """
 
     def __init__(
