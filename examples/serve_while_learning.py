@@ -31,11 +31,11 @@ def handler(learner: ramify.Learner) -> type[BaseHTTPRequestHandler]:
 
     class Ask(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            length = int(self.headers.get("Content-Length", 0))
+            length = self.headers.get("Content-Length", "0")
             try:
-                if not 0 < length <= LIMIT:
+                if not length.isdecimal() or not 0 < int(length) <= LIMIT:
                     raise ramify.RamifyError(f"the body has {length} bytes; send one image file")
-                image = Image.open(io.BytesIO(self.rfile.read(length)))
+                image = Image.open(io.BytesIO(self.rfile.read(int(length))))
                 answer = learner.predict([image], consistent=True)
                 found = {
                     "samples": learner.samples,
@@ -43,8 +43,10 @@ def handler(learner: ramify.Learner) -> type[BaseHTTPRequestHandler]:
                     "probabilities": {h: round(float(p[0]), 4) for h, p in answer.probabilities.items()},
                 }
                 self.reply(200, found)
-            except (ramify.RamifyError, UnidentifiedImageError, OSError) as error:
+            except ramify.RamifyError as error:
                 self.reply(400, {"error": str(error)})
+            except (UnidentifiedImageError, Image.DecompressionBombError):
+                self.reply(400, {"error": "the body is not an image that can be read; send one image file"})
 
         def reply(self, code: int, content: dict[str, object]) -> None:
             body = json.dumps(content).encode()

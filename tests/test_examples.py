@@ -91,10 +91,19 @@ def test_serve_while_learning(tmp_path):
         with urllib.request.urlopen(address, photo.getvalue()) as reply:
             answer = json.load(reply)
         assert set(answer["labels"]) == set(answer["probabilities"]) == {"1", "2", "3", "4"}
-        with pytest.raises(urllib.error.HTTPError) as caught:
-            urllib.request.urlopen(address, b"no image")
-        assert caught.value.code == 400
-        caught.value.close()
+        whole = photo.getvalue()
+        refused = (
+            (b"no image", {}, "not an image"),
+            (whole[: len(whole) // 2], {}, "cannot be used"),
+            (b"", {}, "0 bytes"),
+            (whole, {"Content-Length": "many"}, "many bytes"),
+        )
+        for body, headers, expected in refused:
+            with pytest.raises(urllib.error.HTTPError) as caught:
+                urllib.request.urlopen(urllib.request.Request(address, body, headers))
+            assert caught.value.code == 400
+            assert expected in json.load(caught.value)["error"]
+            caught.value.close()
     finally:
         server.kill()
         server.wait()

@@ -6,6 +6,8 @@ import json
 import subprocess
 import sys
 import threading
+import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +20,7 @@ from torch import nn
 import ramify
 from ramify import Learner, RamifyError, Taxonomy
 from ramify.learner import export as exporting
+from ramify.learner.images import as_tensor
 from ramify.learner.turns import Turns
 from ramify.methods import Engine, find_method
 from ramify.methods.checks import SIZE, Toy, ToyNetwork, same, weights
@@ -127,6 +130,21 @@ def test_refuses_in_one_line_and_learns_nothing(name):
     assert "\n" not in str(caught.value)
     assert ours.samples == 0
     assert ours.levels == ()
+
+
+def test_a_damaged_image_that_is_open_already_is_refused(tmp_path):
+    path = tmp_path / "half.png"
+    Image.effect_noise((64, 64), 50).save(path)
+    path.write_bytes(path.read_bytes()[:1000])
+    with Image.open(path) as image, pytest.raises(RamifyError, match="image 0 cannot be used: image file is"):
+        learner().partial_fit([image], ["a"], 1)
+
+
+def test_many_threads_that_decode_leave_the_warnings_alone():
+    image, before = Image.new("RGB", (200, 200)), list(warnings.filters)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda _: as_tensor([image] * 3, SIZE), range(200)))
+    assert list(warnings.filters) == before
 
 
 @pytest.mark.parametrize(
