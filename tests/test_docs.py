@@ -29,8 +29,8 @@ INDENTED = re.compile(r"(?:^    ramify .*\n)+", re.M)
 
 SHORT = {  # command -> what is added to it; None: only its options are checked, against its help
     "run": ["--limit", "48", "--eval-images", "30", "--network.width", "0.1"],
-    "reproduce": ["--plan"],
-    **dict.fromkeys(("compare", "sweep", "demo", "bench", "watch", "soak", "resume")),
+    **dict.fromkeys(("compare", "reproduce"), ["--plan"]),
+    **dict.fromkeys(("sweep", "demo", "bench", "watch", "soak", "resume")),
 }
 COLOURS = {"fruit": {"apple": (200, 20, 20), "pear": (150, 200, 20)}, "tools": {"hammer": (90, 90, 110)}}
 
@@ -133,6 +133,13 @@ def test_pages_name_only_commands_that_exist():
     for page in PAGES:
         for command in re.findall(r"`ramify ([a-z]+)", page.read_text("utf-8")):
             assert command in COMMANDS, f"{page.name}: ramify {command}"
+
+
+def test_pages_name_only_make_targets_that_exist():
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.M))
+    for page in (*PAGES, ROOT / "CONTRIBUTING.md"):
+        named = set(re.findall(r"(?:`|^ {4})make ([a-z]+)", page.read_text("utf-8"), re.M))
+        assert named <= targets, page.name
 
 
 def test_the_site_is_built_without_a_warning(tmp_path):
