@@ -29,7 +29,8 @@ INDENTED = re.compile(r"(?:^    ramify .*\n)+", re.M)
 
 SHORT = {  # command -> what is added to it; None: only its options are checked, against its help
     "run": ["--limit", "48", "--eval-images", "30", "--network.width", "0.1"],
-    **dict.fromkeys(("compare", "reproduce"), ["--plan"]),
+    "compare": ["--plan"],
+    "reproduce": ["--plan"],
     **dict.fromkeys(("sweep", "demo", "bench", "watch", "soak", "resume")),
 }
 COLOURS = {"fruit": {"apple": (200, 20, 20), "pear": (150, 200, 20)}, "tools": {"hammer": (90, 90, 110)}}
