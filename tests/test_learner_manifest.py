@@ -262,6 +262,21 @@ def test_predict_and_describe(photos, capsys):
     assert "--own-code" in capsys.readouterr().err
 
 
+def test_the_network_of_a_run_is_taught_on(photos):
+    folder, lines = photos
+    run = str(folder / "run")
+    tiny = ["--limit", "24", "--eval-images", "10", "--image-size", str(SIZE), "--network.width", "0.1"]
+    assert main(["run", "--dataset", "garden", "--preset", "quick", *tiny, "--out", run]) == 0
+    before = Learner.load(run)
+    rows = [lines[0], *(f"{i}.png,daisies,3" for i in range(4))]
+    manifest = write(folder / "stream.csv", rows)
+    assert main(["learn", manifest, "--images", str(folder / "photos"), "--out", run]) == 0
+    after = Learner.load(run)
+    assert after.samples == 4
+    assert after.labels(1) == before.labels(1)
+    assert after.labels(3) == ("daisies",)
+
+
 def test_settings_on_the_command_line(photos, capsys):
     folder, lines = photos
     assert learn(folder, lines[:3], "model", "--set", "augment.flip=false", "--method", "er") == 0

@@ -23,7 +23,8 @@ def main(argv: list[str]) -> int:
     parser = Parser(
         prog="ramify learn",
         description="Teach a model from a CSV of labelled images (path,label,level), each once, in order. "
-        "A model that is there already goes on where it is; rows that it knows are not learned again.",
+        "A model that is in --out already, also a run's, goes on where it is; rows that it knows are not "
+        "learned again.",
     )
     parser.add_argument(
         "manifest", metavar="CSV", type=Path, help="columns path, label and level (1: coarsest)"
@@ -76,13 +77,13 @@ def main(argv: list[str]) -> int:
 
 
 def _learner(out: Path, given: dict[str, Any], tree: str | None, device: str, own_code: bool) -> Learner:
-    """The model in the folder, or a new one."""
+    """The model in the folder, also a run's, or a new one."""
     from ramify.learner import Learner
-    from ramify.learner.saving import FILE
+    from ramify.learner.saving import FILE, RUN_FILE
     from ramify.taxonomy import read_taxonomy
 
     taxonomy = None if tree is None else read_taxonomy(tree)
-    if not (out / FILE).exists():
+    if not any((out / name).exists() for name in (FILE, RUN_FILE)):
         return Learner(taxonomy=taxonomy, device=device, **given)
     learner = Learner.load(out, device=device, own_code=own_code)
     alike = Learner(**(learner.get_params() | given))
