@@ -175,9 +175,11 @@ def test_images_in_a_wrong_place_are_not_passed_over(photos, capsys):
 def test_tells_where_it_is(photos, capsys, monkeypatch):
     folder, lines = photos
     monkeypatch.setattr("ramify.cli.learn.TELL_EVERY", 0.0)
+    monkeypatch.setattr("ramify.learner.manifest.CHUNK", 20)
     assert learn(folder, lines, "model") == 0
     told = capsys.readouterr().err
-    assert "stream.csv: 80 rows\n64 of 80 rows\n80 of 80 rows" in told
+    assert "stream.csv: 80 rows\n20 of 80 rows\n40 of 80 rows\n" in told
+    assert "80 of 80 rows\n80 samples  right before learning: level 1" in told
     assert learn(folder, lines, "model") == 0
     assert "80 rows, 80 of them learned before" in capsys.readouterr().err
     assert learn(folder, lines[:1], "other", name="empty.csv") == 0

@@ -57,6 +57,7 @@ def main(argv: list[str]) -> int:
     )
     console.print(_levels(learner))
     if entries := accuracy_log(learner):
+        console.print("Right before learning, %:")
         console.print(_log(entries))
     tree = learner.hierarchy()
     console.print(render(tree, "The tree that the model's answers make", args.all))
@@ -82,7 +83,7 @@ def _log(entries: list[dict[str, dict[str, float]]]) -> Table:
 
     levels = sorted({level for entry in entries for level in entry["accuracy"]}, key=int)
     columns = ("samples", *(f"level {level}" for level in levels))
-    table = Table(*columns, title="Right before learning, %", title_justify="left", box=None, pad_edge=False)
+    table = Table(*columns, box=None, pad_edge=False)
     for entry in entries[-LOG_LINES:]:
         cells = (entry["accuracy"].get(level) for level in levels)
         table.add_row(f"{entry['samples']:,}", *("" if v is None else f"{100 * v:.1f}" for v in cells))

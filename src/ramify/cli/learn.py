@@ -66,9 +66,9 @@ def main(argv: list[str]) -> int:
     with RunFolder(args.out).locked(), Listening() as signals:
         learner = _learner(args.out, given, args.taxonomy, args.device, args.own_code)
         lesson = Lesson(learner, args.manifest, args.images)
-        teach(
-            lesson, args.out, args.follow, args.save_every, signals.heard, Progress(lesson, args.follow).show
-        )
+        progress = Progress(lesson, args.follow)
+        teach(lesson, args.out, args.follow, args.save_every, signals.heard, progress.show)
+    progress.show_log(lesson)
     where = f"the model is in {args.out}" if learner.samples else "there is no model yet"
     sys.stderr.write(f"{learner.samples:,} samples learned; {where}\n")
     if not args.follow:
@@ -124,12 +124,16 @@ class Progress:
 
     def show(self, lesson: Lesson) -> None:
         """Tell what is new; how far it is only now and then."""
-        for entry in lesson.notes["log"][self.entries :]:
-            parts = (f"level {level} {100 * value:.1f}%" for level, value in entry["accuracy"].items())
-            sys.stderr.write(f"{entry['samples']:,} samples  right before learning: {', '.join(parts)}\n")
-        self.entries = len(lesson.notes["log"])
+        self.show_log(lesson)
         waits = self.follow and lesson.learned == len(lesson.rows)
         if waits or monotonic() - self.told >= TELL_EVERY:
             more = "; waiting for more, Ctrl-C ends" if waits else ""
             sys.stderr.write(f"{lesson.learned:,} of {len(lesson.rows):,} rows{more}\n")
             self.told = monotonic()
+
+    def show_log(self, lesson: Lesson) -> None:
+        """Tell the entries of the accuracy log that are new."""
+        for entry in lesson.notes["log"][self.entries :]:
+            parts = (f"level {level} {100 * value:.1f}%" for level, value in entry["accuracy"].items())
+            sys.stderr.write(f"{entry['samples']:,} samples  right before learning: {', '.join(parts)}\n")
+        self.entries = len(lesson.notes["log"])
