@@ -20,7 +20,7 @@ from ramify.bench.measure import (
 from ramify.bench.sweeps import no_op, overhead, ray_overhead, two_workers
 from ramify.bench.workload import Workload
 from ramify.methods import METHODS, Settings
-from ramify.methods.settings import ImportanceSettings, NetworkSettings
+from ramify.methods.settings import ImportanceSettings, NetworkSettings, PseudoLabelSettings
 from ramify.runs.presets import resolve
 
 SMALL = Settings(
@@ -28,6 +28,8 @@ SMALL = Settings(
     batch_size=16,
     updates_per_sample=1.0,
     network=NetworkSettings("resnet18", 0.5, "imagenet"),
+    importance=ImportanceSettings("probe"),
+    pl=PseudoLabelSettings(exact=False),
 )
 SEVEN = (3, 4, 9, 34, 57, 72, 1010)  # iNaturalist-19's levels, 1,189 classes
 
@@ -59,8 +61,9 @@ def small(method: str) -> Workload:
 
 
 def paper(method: str) -> Workload:
-    """A method with the paper's settings for CIFAR-100, multiple-depth."""
-    return Workload(method, resolve("paper", method, "cifar100", "multiple-depth"))
+    """A method with the paper's settings for CIFAR-100, multiple-depth, but without its sweeps of memory."""
+    settings = resolve("paper", method, "cifar100", "multiple-depth")
+    return Workload(method, replace(settings, importance=SMALL.importance, pl=SMALL.pl))
 
 
 def run_bench(quick: bool, show: Show) -> dict[str, Any]:
@@ -86,7 +89,7 @@ def run_bench(quick: bool, show: Show) -> dict[str, Any]:
     ratio("fms", small("fms"), 0.78)
     if quick:
         return report
-    swept = replace(SMALL, importance=ImportanceSettings("sweep", 5))
+    swept = replace(SMALL, importance=ImportanceSettings("sweep", 5), pl=PseudoLabelSettings(exact=True))
     ratio("pl-fms sweep 5", Workload("pl-fms", swept), None, 3, 16)
     for name in METHODS:
         if name not in (*report["methods"], "gdumb", "oracle"):  # these two do not train on the stream
