@@ -46,10 +46,10 @@ class RunProgress:
                 )
         task = f"task {int(run.stream.task[max(run.position - 1, 0)]) + 1}/{run.stream.tasks}"
         speed = run.engine.updates / run.train_seconds if run.train_seconds else 0.0
-        accuracy = (
-            "  ".join(f"{100 * v:.1f}" for v in run.records[-1].accuracy.values()) if run.records else ""
-        )
-        status = f"{task}  {speed:.0f} updates/s  {accuracy}"
+        status = f"{task}  {speed:.0f} updates/s"
+        if run.records:
+            levels = " / ".join(f"{100 * v:.1f}" for v in run.records[-1].accuracy.values())
+            status += f"  accuracy {levels} %"
         self.bar.update(self.row, completed=run.position, status=status)
         if len(run.records) > self.shown:
             self.shown = len(run.records)
