@@ -105,6 +105,8 @@ MISTAKES = {
     "no level 1": ("level1,level2\n,x\n", "level 1 is empty in every row"),
     "empty row": ("level1,level2\na,x\n,\n", "line 3: level 1 is empty"),
     "missing level": ("level1,level3\na,b\n", "line 1: no column level2"),
+    "a level far off": ("level1,level999999999\na,b\n", "line 1: no column level2"),
+    "a level beyond all": (f"level{'9' * 5000},name\na,b\n", "line 1: no column level1"),
     "empty column": ("level1,level2\na,\nb,\n", "level 2 is empty in every row"),
     "uneven": ("level1,level2\na,x\nb\n", r"line 3: 'b' has depth 1, others have 2.*pad=True"),
     "no rows": ("level1,level2\n", "the tree is empty"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import resource
 import sys
 import time
 from pathlib import Path
@@ -14,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from fuzzing import TARGETS, refused
 
 ROUND = 500
+MEMORY = 4 << 30  # bytes of address space: a reader that wants more for made-up input is a crash
 
 
 def main() -> int:
@@ -22,6 +24,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=600.0, help="default: 600")
     parser.add_argument("--target", choices=tuple(TARGETS), help="default: all")
     args = parser.parse_args()
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     chosen = [args.target] if args.target else list(TARGETS)
     end, number = time.monotonic() + args.seconds, 0
     counts = {name: [0, 0] for name in chosen}  # read, refused

@@ -54,7 +54,7 @@ def parse_edges(header: list[str], rows: list[list[str]], lines: list[int], name
 
 
 def _level(text: str, name: str, line: int) -> int:
-    if not text.isdecimal() or not 1 <= int(text[:4]) <= 999:
+    if not text.isdecimal() or len(text) > 9 or not 1 <= int(text) <= 999:
         raise RamifyError(f"{name} line {line}: level {text!r} is not a number from 1")
     return int(text)
 

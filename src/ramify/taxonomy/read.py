@@ -73,19 +73,17 @@ def parse_csv(text: str, name: str, pad: bool = False) -> Taxonomy:
     header, rows, lines = read_table(text, name)
     if {"parent", "child"} <= set(header):
         return parse_edges(header, rows, lines, name, pad)
-    matches = {column: re.fullmatch(r"level(\d+)", column) for column in header}
+    matches = {column: re.fullmatch(r"level(\d{1,9})", column) for column in header}
     numbers = {int(match[1]): header.index(column) for column, match in matches.items() if match}
     if not numbers:
         raise RamifyError(
             f"{name} line 1: no column level1 or parent in {','.join(header)!r}: expected the header "
             "level1,level2,… (one row a leaf) or parent,child (an edge list)"
         )
-    depth = max(numbers)
-    missing = [level for level in range(1, depth + 1) if level not in numbers]
-    if missing:
-        raise RamifyError(
-            f"{name} line 1: no column level{missing[0]}: number the levels 1 to {len(numbers)}"
-        )
+    depth = len(numbers)
+    missing = next((level for level in range(1, depth + 1) if level not in numbers), None)
+    if missing is not None:
+        raise RamifyError(f"{name} line 1: no column level{missing}: number the levels 1 to {depth}")
     columns = [numbers[level] for level in range(1, depth + 1)]
     paths = [[row[column] for column in columns] for row in rows]
     for level in range(1, depth + 1):
