@@ -41,6 +41,10 @@ def test_a_learner_is_measured_in_mid_stream() -> None:
     )
 
 
+def test_a_method_that_is_told_the_paths_is_measured_too() -> None:
+    assert update_ratio(replace(WORK, method="pl-fms-t"), 1, 8)["ratio"] > 0
+
+
 def test_the_limit_trains_the_methods_own_network(monkeypatch: pytest.MonkeyPatch) -> None:
     steps: list[int] = []
     adam = torch.optim.Adam.step

@@ -74,17 +74,17 @@ def run_bench(quick: bool, show: Show) -> dict[str, Any]:
         report["rows"].append({"name": row.name, "value": row.value, "unit": row.unit, "bar": row.bar})
         show(row)
 
-    def ratio(name: str, work: Workload, bar: float | None = None, blocks: int = 9, block: int = 32) -> None:
-        found = update_ratio(work, blocks // 2 + 1 if quick else blocks, block)
+    def ratio(name: str, work: Workload, bar: float | None = None, blocks: int = 11, block: int = 24) -> None:
+        found = update_ratio(work, blocks // 2 if quick else blocks, block)
         report["methods"][name] = found
         report.setdefault("limit", found["limit_per_second"])
         tell(Row(f"{name}, updates/s ÷ limit", found["ratio"], "×", bar))
 
     ratio("er", small("er"), 0.85)
-    ratio("er resnet34 paper", paper("er"), 0.95, 5, 8)
+    ratio("er resnet34 paper", paper("er"), 0.95, 7, 12)
     ratio("pl-fms", small("pl-fms"), 0.78)
     ratio("pl-fms memory 50000", with_memory(small("pl-fms"), 50_000), 0.75)
-    ratio("pl-fms resnet34 paper", paper("pl-fms"), 0.92, 5, 8)
+    ratio("pl-fms resnet34 paper", paper("pl-fms"), 0.92, 7, 12)
     ratio("clib", small("clib"), 0.78)
     ratio("fms", small("fms"), 0.78)
     if quick:

@@ -39,7 +39,8 @@ class MidStream:
         count, size = work.settings.memory_size, work.image_size
         self.images = self.rng.integers(0, 256, (max(2000, count), 3, size, size), np.uint8)
         self.levels = self.rng.integers(1, len(work.classes) + 1, len(self.images))
-        self.labels = self.rng.integers(0, np.array(work.classes)[self.levels - 1])
+        self.paths = self.rng.integers(0, work.classes, (len(self.images), len(work.classes)))
+        self.labels = self.paths[np.arange(len(self.images)), self.levels - 1]
         self.position = 0
         period = work.settings.importance_period(max(1, work.settings.batch_size // 2))  # not that of idling
         importance = replace(work.settings.importance, period=period)
@@ -58,7 +59,8 @@ class MidStream:
         self, rows: np.ndarray[tuple[int], np.dtype[np.int64]], labels: list[int], levels: list[int]
     ) -> None:
         """Hand over some images, as a run does."""
-        self.engine.observe(torch.from_numpy(self.images[rows]), labels, levels)
+        paths = self.paths[rows].tolist() if self.engine.recipe.told_paths else None
+        self.engine.observe(torch.from_numpy(self.images[rows]), labels, levels, paths)
 
     def learn(self, samples: int) -> None:
         """Go on with the stream."""
