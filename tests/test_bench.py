@@ -5,11 +5,19 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
 from ramify.bench import table
-from ramify.bench.measure import admission, checkpoint_share, evaluation_ratio, interleave, update_ratio
+from ramify.bench.measure import (
+    admission,
+    checkpoint_share,
+    evaluation_ratio,
+    interleave,
+    peak_memory,
+    update_ratio,
+)
 from ramify.bench.workload import Workload, bare_loop
 from ramify.cli import main
 from ramify.methods import Settings
@@ -72,6 +80,11 @@ def test_the_other_figures_are_of_the_right_size() -> None:
     found = checkpoint_share(WORK, 1)
     assert found["bytes"] > 48 * 3 * 32 * 32
     assert found["share"] == pytest.approx(found["seconds"] / 300)
+
+
+def test_the_peak_memory_is_that_of_the_learner_alone() -> None:
+    ballast = np.ones(1 << 27)  # a GB in this process, from which the measuring one is started
+    assert 50e6 < peak_memory(WORK) < 0.9 * ballast.nbytes
 
 
 def test_the_quick_benchmark_prints_and_writes_the_same(monkeypatch, tmp_path, capsys) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import statistics
 import subprocess
 import sys
@@ -19,6 +18,7 @@ import numpy as np
 from ramify.bench.workload import Workload, bare_forward, bare_loop
 from ramify.methods.engine import LOOK
 from ramify.runs.checkpoint import EVERY, write_checkpoint
+from ramify.runs.result import peak_memory as held_at_most
 
 Timed = Callable[[int], float]
 
@@ -106,7 +106,7 @@ def _peak(work: Workload) -> float:
     stream = work.engine()
     stream.updates(64)
     stream.engine.predict(stream.images[:1000])
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0 - stream.images.nbytes
+    return float(held_at_most() - stream.images.nbytes)
 
 
 def with_memory(work: Workload, size: int) -> Workload:
