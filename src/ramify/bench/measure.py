@@ -25,8 +25,8 @@ Timed = Callable[[int], float]
 
 def interleave(limit: Timed, other: Timed, blocks: int, block: int) -> dict[str, float]:
     """Medians over alternating blocks: the limit's speed, the other's, and the median of their ratios."""
-    limit(max(3, block // 4))
-    other(max(3, block // 4))
+    limit(block)  # warm-up
+    other(block)
     pairs = [(limit(block), other(block)) for _ in range(blocks)]
     return {
         "ratio": statistics.median(a / b for a, b in pairs),
