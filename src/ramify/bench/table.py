@@ -74,7 +74,7 @@ def run_bench(quick: bool, show: Show) -> dict[str, Any]:
         report["rows"].append({"name": row.name, "value": row.value, "unit": row.unit, "bar": row.bar})
         show(row)
 
-    def ratio(name: str, work: Workload, bar: float | None = None, blocks: int = 11, block: int = 24) -> None:
+    def ratio(name: str, work: Workload, bar: float | None = None, blocks: int = 31, block: int = 8) -> None:
         found = update_ratio(work, blocks // 2 if quick else blocks, block)
         report["methods"][name] = found
         report.setdefault("limit", found["limit_per_second"])
@@ -93,7 +93,7 @@ def run_bench(quick: bool, show: Show) -> dict[str, Any]:
     ratio("pl-fms sweep 5", Workload("pl-fms", swept), None, 3, 16)
     for name in METHODS:
         if name not in (*report["methods"], "gdumb", "oracle"):  # these two do not train on the stream
-            ratio(name, small(name), None, 5, 32)
+            ratio(name, small(name), None, 15)
     wide = Workload("pl-fms", replace(SMALL, memory_size=50_000), SEVEN)
     seconds = admission(wide)
     tell(
@@ -135,6 +135,6 @@ def _growth(report: dict[str, Any], tell: Show) -> None:
         grown["1 level"] = replace(work, classes=(100,))
         grown["7 levels, 1189 classes"] = replace(work, classes=SEVEN)
         for name, changed in grown.items():
-            found = update_ratio(changed, 5, 24)["ratio"]
+            found = update_ratio(changed, 15, 8)["ratio"]
             report["growth"][f"{method}, {name}"] = found
             tell(Row(f"{method}, {name}", found, "×"))
