@@ -38,3 +38,10 @@ def test_a_crash_is_seen() -> None:
 
     with pytest.raises(KeyError):
         attempt()
+
+
+@pytest.mark.parametrize("place", range(16))
+def test_a_negative_number_anywhere_at_the_head_of_a_checkpoint_is_no_crash(place: int) -> None:
+    """Among them the states of random generators, which numpy turns away with an OverflowError."""
+    _, read = TARGETS["checkpoint, values"]
+    refused(read, [(place, -1)])

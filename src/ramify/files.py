@@ -40,6 +40,9 @@ def beside(path: Path) -> Iterator[Path]:
                 temporary.unlink(missing_ok=True)
 
 
+UNFIT = (OSError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError, RuntimeError)
+
+
 class FolderInUse(RamifyError):
     """Another process is at work in the folder."""
 
@@ -85,7 +88,7 @@ def fitting(path: Path) -> Iterator[None]:
     """Turn what goes wrong with values read from `path` into a `RamifyError`: they do not belong together."""
     try:
         yield
-    except (OSError, LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+    except UNFIT as error:
         raise RamifyError(
             f"{path} does not fit together ({type(error).__name__}: {error}); it is damaged, or another's"
         ) from error
