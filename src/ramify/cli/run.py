@@ -33,7 +33,7 @@ class Command(Config):
     """
 
     preset: str = "quick"
-    """paper, small, quick, or the path of a TOML file."""
+    """paper, small, study, quick, or the path of a TOML file."""
     out: str | None = None
     """Folder for the results; default runs/DATASET-SETUP-METHOD-PRESET-SEED."""
     resume: bool = False
