@@ -167,6 +167,8 @@ def edited(data: bytes, changes: Edits) -> bytes:
     state, about = load_state(written("whole", data))
     for number, value in changes:
         places = list(_places(state))
+        if not places:
+            break
         table, key = places[number % len(places)]
         if value is REMOVE:
             del table[key]

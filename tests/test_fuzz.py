@@ -40,8 +40,10 @@ def test_a_crash_is_seen() -> None:
         attempt()
 
 
-@pytest.mark.parametrize("place", range(16))
-def test_a_negative_number_anywhere_at_the_head_of_a_checkpoint_is_no_crash(place: int) -> None:
-    """Among them the states of random generators, which numpy turns away with an OverflowError."""
-    _, read = TARGETS["checkpoint, values"]
-    refused(read, [(place, -1)])
+@pytest.mark.parametrize("name", ["checkpoint, values", "learner, values"])
+@pytest.mark.parametrize("number", [-1, 2**31, 2**200])
+def test_a_number_out_of_range_anywhere_in_a_state_is_no_crash(name: str, number: int) -> None:
+    """Among the places are the states of random generators, which numpy turns away with an OverflowError."""
+    _, read = TARGETS[name]
+    for place in range(6, 14):
+        refused(read, [(place, number)])

@@ -12,6 +12,7 @@ from torch import nn
 
 from ramify import __version__
 from ramify.errors import RamifyError
+from ramify.files import UNFIT
 from ramify.methods.recipe import Method
 from ramify.runs.config import to_dict
 from ramify.statefiles import load_state, save_state
@@ -83,10 +84,10 @@ def load(
         learner.notes = about["notes"]
     except RamifyError:
         raise
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError, RuntimeError) as error:
+    except UNFIT as error:
+        words = f"{type(error).__name__}: {error}".partition("\n")[0]
         raise RamifyError(
-            f"{path / FILE} does not fit together ({type(error).__name__}: {str(error).splitlines()[0]}); "
-            "it is damaged, or the network is another one"
+            f"{path / FILE} does not fit together ({words}); it is damaged, or the network is another one"
         ) from None
     return learner
 
