@@ -146,4 +146,6 @@ def test_no_images_are_no_mistake() -> None:
 
 
 def test_dark_images_are_no_mistake() -> None:
-    engine().observe(torch.zeros_like(IMAGES), [*"abcd"], [1] * 4)
+    learner = engine()
+    learner.observe(torch.zeros_like(IMAGES), [*"abcd"], [1] * 4)
+    assert learner.samples == 4

@@ -40,9 +40,6 @@ def beside(path: Path) -> Iterator[Path]:
                 temporary.unlink(missing_ok=True)
 
 
-UNFIT = (OSError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError, RuntimeError)
-
-
 class FolderInUse(RamifyError):
     """Another process is at work in the folder."""
 
@@ -88,10 +85,17 @@ def fitting(path: Path) -> Iterator[None]:
     """Turn what goes wrong with values read from `path` into a `RamifyError`: they do not belong together."""
     try:
         yield
-    except UNFIT as error:
-        raise RamifyError(
-            f"{path} does not fit together ({type(error).__name__}: {error}); it is damaged, or another's"
-        ) from error
+    except (
+        OSError,
+        ArithmeticError,
+        LookupError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        RuntimeError,
+    ) as why:
+        words = f"{type(e).__name__}: {e}".partition("\n")[0]
+        raise RamifyError(f"{path} does not fit together ({words}); it is damaged, or another's") from e
 
 
 def sync(path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +20,8 @@ FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM")
 
 MAX_PIXELS = 80_000_000
 
+_QUIET = threading.RLock()
+
 
 class BrokenImage(Exception):
     """An image that cannot be used; the message says why."""
@@ -26,35 +29,46 @@ class BrokenImage(Exception):
 
 @contextmanager
 def quiet_pillow() -> Iterator[None]:
-    """Silence Pillow's remarks on odd metadata, for all threads, and make its bomb warning an error."""
-    with warnings.catch_warnings():
+    """Silence Pillow's remarks on odd metadata, for all threads, and make its bomb warning an error.
+
+    One thread at a time: the filters that it puts back in the end are those of the whole process.
+    """
+    with _QUIET, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warnings.simplefilter("error", Image.DecompressionBombWarning)
         yield
 
 
-def decode(source: Path | bytes, size: int) -> NDArray[np.uint8]:
-    """The first frame of an image as uint8 [3, size, size], upright (EXIF), on white where transparent."""
+@contextmanager
+def telling_damage() -> Iterator[None]:
+    """Turn whatever a damaged image leads Pillow's decoders to into a `BrokenImage`."""
     try:
-        data = source.read_bytes() if isinstance(source, Path) else source
-        if not data:
-            raise BrokenImage("it is empty")
-        with Image.open(io.BytesIO(data), formats=FORMATS) as image:
-            if image.width * image.height > MAX_PIXELS:
-                raise BrokenImage(f"{image.width}×{image.height} pixels, more than {MAX_PIXELS:,}")
-            return pixels(image, size)
+        yield
+    except BrokenImage:
+        raise
     except UnidentifiedImageError as error:
         raise BrokenImage("not an image of a known format") from error
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise BrokenImage(f"more than {MAX_PIXELS:,} pixels") from error
-    except BrokenImage:
-        raise
     except OSError as error:
         raise BrokenImage(error.strerror or str(error)) from error
-    except Exception as error:  # Pillow's decoders raise whatever a damaged file leads them to
+    except Exception as error:
         raise BrokenImage(f"{type(error).__name__}: {error}") from error
 
 
+@telling_damage()
+def decode(source: Path | bytes, size: int) -> NDArray[np.uint8]:
+    """The first frame of an image as uint8 [3, size, size], upright (EXIF), on white where transparent."""
+    data = source.read_bytes() if isinstance(source, Path) else source
+    if not data:
+        raise BrokenImage("it is empty")
+    with Image.open(io.BytesIO(data), formats=FORMATS) as image:
+        if image.width * image.height > MAX_PIXELS:
+            raise BrokenImage(f"{image.width}×{image.height} pixels, more than {MAX_PIXELS:,}")
+        return pixels(image, size)
+
+
+@telling_damage()
 def pixels(image: Image.Image, size: int) -> NDArray[np.uint8]:
     """A Pillow image as uint8 [3, size, size], upright (EXIF), on white where transparent."""
     return stretch(_rgb(ImageOps.exif_transpose(image)), size)

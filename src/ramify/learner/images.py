@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable
 from os import PathLike
 from pathlib import Path
@@ -16,8 +15,6 @@ from torch import Tensor
 
 from ramify.datasets.decode import BrokenImage, decode, pixels, quiet_pillow, stretch
 from ramify.errors import RamifyError
-
-_DECODING = threading.RLock()  # `quiet_pillow` changes the warnings of all threads
 
 Images = npt.NDArray[np.uint8] | Tensor | Iterable[Image.Image | str | PathLike[str]]
 
@@ -34,7 +31,7 @@ def as_tensor(images: Images, size: int) -> Tensor:
         return _from_array(images, size)
     if isinstance(images, str | PathLike | Image.Image) or not isinstance(images, Iterable):
         raise RamifyError(f"images is one {type(images).__name__}; give a list, also of a single image")
-    with _DECODING, quiet_pillow():
+    with quiet_pillow():
         found = [_read(image, index, size) for index, image in enumerate(images)]
     return torch.from_numpy(np.stack(found) if found else np.empty((0, 3, size, size), np.uint8))
 
@@ -42,7 +39,7 @@ def as_tensor(images: Images, size: int) -> Tensor:
 def _read(image: Any, index: int, size: int) -> npt.NDArray[np.uint8]:
     try:
         if isinstance(image, Image.Image):
-            return _pixels(image, size)
+            return pixels(image, size)
         if isinstance(image, str | PathLike):
             return decode(Path(image), size)
     except BrokenImage as reason:
@@ -52,15 +49,6 @@ def _read(image: Any, index: int, size: int) -> npt.NDArray[np.uint8]:
     raise RamifyError(
         f"image {index} is of type {type(image).__name__}; a list holds Pillow images or paths{hint}"
     )
-
-
-def _pixels(image: Image.Image, size: int) -> npt.NDArray[np.uint8]:
-    try:
-        return pixels(image, size)
-    except BrokenImage:
-        raise
-    except Exception as error:  # decoded only now: Pillow raises whatever damage leads it to
-        raise BrokenImage(str(error)) from error
 
 
 def _from_array(images: npt.NDArray[Any] | Tensor, size: int) -> Tensor:

@@ -12,7 +12,7 @@ from torch import nn
 
 from ramify import __version__
 from ramify.errors import RamifyError
-from ramify.files import UNFIT
+from ramify.files import fitting
 from ramify.methods.recipe import Method
 from ramify.runs.config import to_dict
 from ramify.statefiles import load_state, save_state
@@ -74,7 +74,7 @@ def load(
     state, about = load_state(path / FILE)
     if about.get("kind") != "learner":
         raise RamifyError(f"{path / FILE} is not a learner's; give a folder that `save` has written")
-    try:
+    with fitting(path / FILE):
         if about["own_network"] and network is not None:
             network = copy.deepcopy(network)
             network.load_state_dict(state["first_weights"])  # methods that begin anew begin with these
@@ -82,13 +82,6 @@ def load(
         learner._engine.restore(state["engine"])
         learner._draws = state["draws"]
         learner.notes = about["notes"]
-    except RamifyError:
-        raise
-    except UNFIT as error:
-        words = f"{type(error).__name__}: {error}".partition("\n")[0]
-        raise RamifyError(
-            f"{path / FILE} does not fit together ({words}); it is damaged, or the network is another one"
-        ) from None
     return learner
 
 
