@@ -93,7 +93,7 @@ def fitting(path: Path) -> Iterator[None]:
         ValueError,
         AttributeError,
         RuntimeError,
-    ) as why:
+    ):
         words = f"{type(e).__name__}: {e}".partition("\n")[0]
         raise RamifyError(f"{path} does not fit together ({words}); it is damaged, or another's") from e
 
