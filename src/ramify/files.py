@@ -85,15 +85,7 @@ def fitting(path: Path) -> Iterator[None]:
     """Turn what goes wrong with values read from `path` into a `RamifyError`: they do not belong together."""
     try:
         yield
-    except (
-        OSError,
-        ArithmeticError,
-        LookupError,
-        TypeError,
-        ValueError,
-        AttributeError,
-        RuntimeError,
-    ):
+    except (OSError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError, RuntimeError) as e:
         words = f"{type(e).__name__}: {e}".partition("\n")[0]
         raise RamifyError(f"{path} does not fit together ({words}); it is damaged, or another's") from e
 
