@@ -13,8 +13,8 @@ test: .venv/ready lint
 	$(BIN)/pytest -n 2
 
 lint: .venv/ready
-	$(BIN)/ruff check src tests examples
-	$(BIN)/ruff format --check src tests examples
+	$(BIN)/ruff check src tests examples tools
+	$(BIN)/ruff format --check src tests examples tools
 	$(BIN)/mypy
 
 bench: .venv/ready

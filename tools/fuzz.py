@@ -1,4 +1,4 @@
-"""Fuzz every reader for a while: python tools/fuzz.py --seconds 600 [--target NAME]."""
+"""Fuzz every reader for a while: python tools/fuzz.py --seconds 600 [--target NAME] [--seed N]."""
 
 from __future__ import annotations
 
@@ -23,15 +23,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=600.0, help="default: 600")
     parser.add_argument("--target", choices=tuple(TARGETS), help="default: all")
+    parser.add_argument("--seed", type=int, default=0, help="of the first round; default: 0")
     args = parser.parse_args()
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     chosen = [args.target] if args.target else list(TARGETS)
-    end, number = time.monotonic() + args.seconds, 0
+    end, number = time.monotonic() + args.seconds, args.seed
     counts = {name: [0, 0] for name in chosen}  # read, refused
     while time.monotonic() < end:
         for name in chosen:
             _round(name, number, counts[name])
         number += 1
+        print(f"seed {number - 1}: {end - time.monotonic():.0f} s to go", file=sys.stderr, flush=True)
     for name, (read, turned_away) in counts.items():
         print(f"{name:<20}{read:>10,} read{turned_away:>10,} refused, no crash")
     return 0

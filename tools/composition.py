@@ -1,0 +1,73 @@
+"""What algorithm 1 does to the shares of the levels, without a network: docs/reproduction.md.
+
+A multiple-depth stream over the tree of CIFAR-100 passes through the memories of CLIB and of PL.
+Pseudo-labels are perfect and losses are noise around a trend, so what is left is the rule itself.
+Importance is the published one, refreshed at every stream batch.
+
+python tools/composition.py [--memory 2000] [--per-class 500] [--updates 3]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+import numpy as np
+import torch
+
+from ramify.classes import Classes
+from ramify.memory import Examination, LeastImportant, Memory, PseudoLabel, Sweep, Update
+from ramify.streams import build_stream
+from ramify.taxonomy import read_taxonomy
+
+STREAM_BATCH, BATCH = 8, 16
+NOTHING = torch.zeros(0)
+PIXEL = torch.zeros(1, 1, 1, dtype=torch.uint8)
+
+
+def shares(kind: str, trend: float, args: argparse.Namespace) -> list[int]:
+    """Stored samples of each level at the end; `trend`: mean change of the loss between two refreshes."""
+    tree, rng = read_taxonomy("cifar100"), np.random.default_rng(args.seed)
+    leaves = np.repeat(np.arange(tree.leaves), args.per_class)
+    stream = build_stream("multiple-depth", leaves, tree, args.seed)
+    to_level = [tree.leaf_to(h) for h in range(1, tree.depth + 1)]
+    memory, classes, loss = Memory(args.memory, (1, 1, 1)), Classes(), 0.0
+
+    def examine(slots: np.ndarray) -> Examination:
+        return Examination(loss + rng.normal(0, 1, len(slots)), np.empty((len(slots), 0), np.int64))
+
+    period = max(1, round(STREAM_BATCH * args.updates))
+    importance = Sweep(period)
+    keep = PseudoLabel(importance, exact=True) if kind == "PL" else LeastImportant(importance)
+    keep.bind(memory, classes, examine)
+    for i in range(len(stream)):
+        path = [leaf_to[leaves[stream.image[i]]] for leaf_to in to_level]
+        known = [classes.find(h, int(c)) for h, c in enumerate(path, 1)]
+        cls = classes.meet(int(stream.level[i]), int(stream.label[i]), i)
+        keep.offer(PIXEL, cls, np.array([-1 if k is None else k for k in known], np.int32))
+        if (i + 1) % STREAM_BATCH == 0:
+            loss += trend
+            for _ in range(period):
+                slots = memory.sample(BATCH, rng)
+                keep.trained(Update(slots, slots, 0.0, NOTHING, lambda: NOTHING, lambda: np.empty((0, 0))))
+    return np.bincount(classes.level_of[memory.classes[: memory.size]], minlength=tree.depth + 1)[1:].tolist()
+
+
+def main() -> int:
+    """Print the shares."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--memory", type=int, default=2000)
+    parser.add_argument("--per-class", type=int, default=500)
+    parser.add_argument("--updates", type=float, default=3.0, help="updates a sample")
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args()
+    for kind in ("CLIB", "PL"):
+        for trend in (-0.1, 0.0, 0.1):
+            print(f"{kind:5} loss changes by {trend:+.1f} a refresh: {shares(kind, trend, args)}", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
