@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from ramify.errors import RamifyError
 from ramify.methods.settings import FlexibleSettings
 from ramify.reports.data import find_runs, load_run, load_runs
 from ramify.reports.series import differing, scenarios
+from ramify.reports.write import report_run
 from ramify.runs.execute import run_config
 from tiny_runs import tiny
 
@@ -89,6 +91,25 @@ def test_damaged_answers_are_named_when_they_are_needed(tmp_path: Path) -> None:
     (run.path / "predictions.safetensors").write_bytes(b"nonsense")
     with pytest.raises(RamifyError, match=r"predictions\.safetensors cannot be read"):
         _ = run.answers
+
+
+@pytest.mark.parametrize(("method", "eval_at"), [("er", "task-ends"), ("oracle", "any-time")])
+def test_without_periodic_evaluations_there_is_no_any_time_accuracy(
+    method: str, eval_at: Literal["any-time", "task-ends"], tmp_path: Path
+) -> None:
+    config = tiny(method, eval_every=48, eval_at=eval_at)  # a task ends every 48 samples
+    result = run_config(config, tmp_path / "run", threads=1)
+    assert not any(record.periodic for record in load_run(tmp_path / "run").records)
+    assert result.auc == {}
+    assert set(result.average_accuracy) == set(result.final_accuracy)
+
+
+def test_figures_can_be_passed_on_without_the_answers(tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "run")
+    (folder / "predictions.safetensors").unlink()
+    assert load_run(folder).answers is None
+    report_run(folder)
+    assert (folder / "report.html").is_file()
 
 
 def test_a_line_that_is_being_written_is_left_for_later(tmp_path: Path) -> None:

@@ -94,6 +94,11 @@ def test_two_seeds_are_no_ground_for_a_win() -> None:
     assert table.notes == ("Fewer than 3 seeds: no test, and no difference here is a win.",)
 
 
+def test_means_over_more_and_fewer_seeds_are_told_apart() -> None:
+    ours = {"A": [Figure.over_seeds({0: 9.0, 1: 8.0, 2: 7.0})], "B": [Figure.over_seeds({0: 5.0})]}
+    assert "1 to 3" in build_table("t", [Column(("H=1",))], ours).notes[0]
+
+
 FIXTURE = build_table(
     "Table <1> & co_",
     [Column(("single", "H=1")), Column(("single", "H=2"))],

@@ -33,7 +33,10 @@ class Answers:
 
 @dataclass(frozen=True, eq=False)
 class RunData:
-    """A run's folder as values. A run in progress has neither `result` nor `answers`."""
+    """A run's folder as values. A run in progress has neither `result` nor `answers`.
+
+    Runs that are passed on for their figures may come without their answers.
+    """
 
     path: Path
     config: Config
@@ -56,7 +59,8 @@ class RunData:
     @cached_property
     def answers(self) -> Answers | None:
         """The last answers, read when they are first asked for."""
-        return None if self.result is None else _answers(self.path / "predictions.safetensors", self.tree)
+        path = self.path / "predictions.safetensors"
+        return None if self.result is None or not path.exists() else _answers(path, self.tree)
 
     @property
     def command(self) -> str:

@@ -82,6 +82,9 @@ def build_table(
         for r, (label, figures) in enumerate(ours.items())
     )
     notes = () if lower_is_better else verdicts(columns, ours)
+    counts = {len(f.seeds) for figures in ours.values() for f in figures if f is not None and f.seeds}
+    if len(counts) > 1:
+        notes = (f"Not all figures are over as many seeds ({min(counts)} to {max(counts)}).", *notes)
     return Table(title, tuple(columns), rows, caption, notes)
 
 

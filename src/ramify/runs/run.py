@@ -83,13 +83,14 @@ def first_per_class(leaves: Ints, count: int | None) -> Ints:
     return np.sort(order[place < count])
 
 
-def evaluated_at(config: Config, stream: Stream, offline: bool = False) -> list[int]:
-    """Positions of the stream at which the learner is asked: periodically and at task ends, as configured."""
+def evaluated_at(config: Config, stream: Stream, offline: bool = False) -> dict[int, bool]:
+    """Positions of the stream at which the learner is asked, in order, and whether that is a periodic one."""
     ends = [*stream.task_starts[1:].tolist(), len(stream)]
     if offline:
-        return ends[-1:]
-    periodic = range(config.eval_every, len(stream) + 1, config.eval_every)
-    return sorted({*ends, *(periodic if config.eval_at == "any-time" else ())})
+        return {len(stream): False}
+    any_time = config.eval_at == "any-time"
+    periodic = range(config.eval_every, len(stream) + 1, config.eval_every) if any_time else range(0)
+    return {position: position in periodic for position in sorted({*ends, *periodic})}
 
 
 class Run:
@@ -109,7 +110,7 @@ class Run:
             method, settings, dataset.image_size, dataset.mean, dataset.std, config.seed, pick_device(device)
         )
         self.evaluator = Evaluator(dataset.test, dataset.taxonomy, self.stream.levels, config.eval_images)
-        self.evaluated_at = set(evaluated_at(config, self.stream, self.offline))
+        self.evaluated_at = evaluated_at(config, self.stream, self.offline)
         self.answers: Path | None = None  # folder of answers that may have been worked out ahead
         self.records: list[Record] = []
         self.task_ends: list[dict[int, npt.NDArray[np.float64]]] = []  # accuracy of each class, per level
@@ -195,7 +196,7 @@ class Run:
             samples=self.position,
             updates=engine.updates,
             task=int(self.stream.task[self.position - 1]) + 1,
-            periodic=self.position % self.config.eval_every == 0,
+            periodic=self.evaluated_at[self.position],
             task_end=task_end,
             accuracy={str(h): v for h, v in evaluation.accuracy.items()},
             classes_seen={str(h): v for h, v in evaluation.classes_seen.items()},

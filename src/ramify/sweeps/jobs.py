@@ -170,7 +170,7 @@ def jobs_for(run: StudyRun, folder: Path, how: How, places: int) -> list[RunJob 
     config = run.config
     if places == 1 or how.store is not None or not answers_alone(config):
         return [RunJob(run, folder, how)]
-    asked = evaluated_at(config, prepare_stream(config, prepare_dataset(config, how.data_dir)))
+    asked = list(evaluated_at(config, prepare_stream(config, prepare_dataset(config, how.data_dir))))
     answers = [AnswerJob(run, folder, how, at) for at in asked[len(RunFolder(folder).records()) : -1]]
     return [*answers, RunJob(run, folder, how, frozenset(job.name for job in answers))]
 
