@@ -310,6 +310,24 @@ RUNS = {
     "run without its circumstances": case(
         "resume out --own-code", "out/config.json", prepare=about(lambda v: v.pop("machine"))
     ),
+    "run with strange threads": case(
+        "resume out --own-code",
+        "threads is 1099511627776",
+        prepare=about(lambda v: v["machine"].update(threads=2**40)),
+    ),
+    "run with threads of another type": case(
+        "resume out --own-code", "machine.threads", prepare=about(lambda v: v["machine"].update(threads="x"))
+    ),
+    "run with a strange interval": case(
+        "resume out --own-code",
+        "execution.checkpoint_every",
+        prepare=about(lambda v: v["execution"].update(checkpoint_every="x")),
+    ),
+    "run with a strange data folder": case(
+        "resume out --own-code",
+        "execution.data_dir",
+        prepare=about(lambda v: v["execution"].update(data_dir=5)),
+    ),
     "no whole checkpoint": case(
         "resume out --own-code", "no checkpoint is whole", "--force", prepare=cut_checkpoints
     ),
@@ -329,7 +347,21 @@ RUNS = {
     ),
 }
 
+LONG = "a" * 300  # longer than a name may be
 ENVIRONMENT = {
+    **{
+        f"name too long: {command.split()[0]}": case(f"{command}{LONG}", "File name too long")
+        for command in (
+            f"{RUN} --out ",
+            "describe ",
+            "report ",
+            "export ",
+            "taxonomy show ",
+            "data check ",
+            "compare --methods er --preset quick --out ",
+        )
+    },
+    "name too long: predict": case(f"predict {LONG} x.png", "File name too long"),
     "folder that is a file": case(RUN, "out cannot be written", "File exists", out="x"),
     "folder below a file": case(RUN.replace("--out out", "--out a/out"), "a/out", "Not a directory", a="x"),
     "no right to make the folder": case(RUN.replace("--out out", "--out /proc/out"), "/proc/out"),

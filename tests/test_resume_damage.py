@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import pkgutil
 import random
 import resource
+import shlex
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -111,16 +113,19 @@ def test_a_damaged_checkpoint_is_found_and_the_one_before_is_used(
         path.write_bytes(whole[:length].ljust(length, b"\n"))
     assert differences(alone, resume(crashed)) == []
     assert resumed_at(crashed) == 88
-    if (harm, suffix) != ("remove", ".sha256"):  # that one was never finished
-        assert f"{path.stem}.safetensors" in caplog.text
-        assert "continuing from the one before" in caplog.text
+    assert f"{path.stem}.safetensors" in caplog.text
+    assert "continuing from the one before" in caplog.text
 
 
+@pytest.mark.parametrize("harm", ["truncated", "without checksums"])
 def test_without_a_whole_checkpoint_the_loss_is_named(
-    crashed: Path, capsys: pytest.CaptureFixture[str]
+    harm: str, crashed: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for path in checkpoints(crashed):
-        path.write_bytes(path.read_bytes()[:-1])
+        if harm == "truncated":
+            path.write_bytes(path.read_bytes()[:-1])
+        else:
+            path.with_suffix(".sha256").unlink()
     before = content(crashed)
     assert main(["resume", str(crashed), "--own-code"]) == 2
     said = capsys.readouterr().err
@@ -146,11 +151,38 @@ def test_half_written_files_of_a_killed_process_are_removed(crashed: Path) -> No
     assert not left.exists()
 
 
-def test_a_run_without_any_checkpoint_begins_again(tmp_path: Path, alone: RunFolder) -> None:
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_run_without_any_checkpoint_begins_again_and_says_so(
+    begun: bool, tmp_path: Path, alone: RunFolder, caplog: pytest.LogCaptureFixture
+) -> None:
     with pytest.raises(Crash):
         run_config(CONFIG, tmp_path, threads=1, watch=crash_at(40))
     assert len(RunFolder(tmp_path).records()) == 1
+    if begun:  # killed while it wrote its first checkpoint
+        (tmp_path / "checkpoint-000001.safetensors").write_bytes(b"")
     assert differences(alone, resume(tmp_path)) == []
+    assert "begins again, without the 1 records so far" in caplog.text
+    assert not checkpoints(tmp_path)
+
+
+def test_checkpoints_that_a_finished_run_could_not_remove_go_when_it_is_resumed(
+    crashed: Path, alone: RunFolder
+) -> None:
+    kept = {path.name: path.read_bytes() for path in crashed.glob("checkpoint-*")}
+    resume(crashed)
+    for name, data in kept.items():
+        (crashed / name).write_bytes(data)
+    assert differences(alone, resume(crashed)) == []
+    assert not list(crashed.glob("checkpoint-*"))
+
+
+def test_the_command_that_continues_takes_any_name_of_a_folder(
+    crashed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(crashed.parent)
+    crashed.rename("-x y")
+    command = shlex.split(RunFolder("-x y").continue_command)
+    assert main(command[1:]) == 0
 
 
 def test_records_are_cut_back_to_those_of_the_checkpoint(crashed: Path, alone: RunFolder) -> None:
@@ -220,6 +252,22 @@ def test_a_finished_run_is_not_overwritten_unless_forced(alone: RunFolder, tmp_p
     assert content(out) == before
     run_config(tiny(limit=8), out, force=True)
     assert RunFolder(out).result().samples == 8
+
+
+def test_a_run_that_cannot_be_begun_leaves_the_one_it_would_overwrite(
+    alone: RunFolder, tmp_path: Path
+) -> None:
+    out = Path(shutil.copytree(alone.path, tmp_path / "run"))
+    before, limits = content(out), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+    try:
+        with pytest.raises(
+            RamifyError, match=r"cannot be written: .*what was there before is still as it was"
+        ):
+            run_config(CONFIG, out, force=True)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert content(out) == before
 
 
 def test_an_unfinished_run_is_continued_only_when_asked(crashed: Path, alone: RunFolder) -> None:
@@ -311,6 +359,23 @@ def test_a_folder_that_is_deleted_under_the_run_is_named_and_not_made_again(
 
     with pytest.raises(RamifyError, match="was removed or moved while the run was writing to it"):
         run_config(CONFIG, out, threads=1, checkpoint_every=every, watch=delete)
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("moment", ["ramify.runs.run.Run.state", "ramify.runs.checkpoint._checksum_line"])
+def test_a_folder_that_is_deleted_under_a_checkpoint_is_not_made_again(
+    moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "run"
+    whole = pkgutil.resolve_name(moment)
+
+    def delete(*given: Any) -> Any:
+        shutil.rmtree(out)
+        return whole(*given)
+
+    monkeypatch.setattr(moment, delete)
+    with pytest.raises(RamifyError, match="cannot be written: No such file"):
+        run_config(CONFIG, out, threads=1, checkpoint_every=0)
     assert not out.exists()
 
 

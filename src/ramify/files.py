@@ -16,16 +16,18 @@ from ramify.errors import RamifyError
 
 
 @contextmanager
-def beside(path: Path) -> Iterator[Path]:
+def beside(path: Path, make_folder: bool = True) -> Iterator[Path]:
     """Yield a temporary path in the folder of `path`; on success fsync it and rename it to `path`.
 
     A reader sees the old file or the new one, never a part of either, also after a crash. No space, no
-    permission and the like become a `RamifyError`.
+    permission and the like become a `RamifyError`. A folder that someone removed while it was in use is not
+    made again: that is `make_folder=False`.
     """
     temporary: Path | None = None
     try:
         with writing(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
+            if make_folder:
+                path.parent.mkdir(parents=True, exist_ok=True)
             handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
             os.close(handle)
             temporary = Path(name)
@@ -99,7 +101,7 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def write_atomic(path: Path, data: bytes | str) -> None:
+def write_atomic(path: Path, data: bytes | str, make_folder: bool = True) -> None:
     """Write `data` to `path`, whole or not at all (text as UTF-8)."""
-    with beside(path) as temporary:
+    with beside(path, make_folder) as temporary:
         temporary.write_bytes(data.encode() if isinstance(data, str) else data)

@@ -18,12 +18,12 @@ from ramify.state import State
 FORMAT = 1
 
 
-def save_state(path: Path, state: State, about: dict[str, Any]) -> None:
+def save_state(path: Path, state: State, about: dict[str, Any], make_folder: bool = True) -> None:
     """Write a state (nested dicts of tensors, numpy arrays and JSON values), whole or not at all."""
     tensors: dict[str, torch.Tensor] = {}
     tree = _take_apart(state, "", tensors)
     header = {"ramify": json.dumps({"format": FORMAT, "about": about, "state": tree})}
-    with beside(path) as temporary:
+    with beside(path, make_folder) as temporary:
         save_file(tensors, temporary, header)
 
 

@@ -74,3 +74,7 @@ def main(argv: list[str] | None = None) -> int:
     except BrokenPipeError:  # `ramify ... | head`
         sys.stderr.close()
         return 141
+    except OSError as error:  # no permission, a name too long, no space for what is printed
+        where = f"{error.filename}: " if error.filename is not None else ""
+        sys.stderr.write(f"ramify: error: {where}{error.strerror or error}\n")
+        return 2

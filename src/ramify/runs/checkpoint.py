@@ -48,8 +48,8 @@ class Checkpoints:
     """
 
     def __init__(self, folder: RunFolder, every: float = EVERY) -> None:
-        if not every >= 0:
-            raise RamifyError(f"checkpoint_every is {every}; it is a number of seconds, 0 or more")
+        if not isinstance(every, int | float) or not every >= 0:
+            raise RamifyError(f"checkpoint_every is {every!r}; it is a number of seconds, 0 or more")
         self.folder, self.every = folder, every
         self._written = time.monotonic()
         self._signal: int | None = None
@@ -76,7 +76,10 @@ class Checkpoints:
     def restore(self, run: Run) -> None:
         """Bring the run to the newest whole checkpoint; where none was written it stays at its beginning."""
         damaged: dict[int, str] = {}
-        for number in reversed(self._numbers()):
+        numbers = self._numbers()
+        if numbers == [1] and not self._path(1).with_suffix(".sha256").exists():
+            numbers = []  # killed while it wrote its first
+        for number in reversed(numbers):
             path = self._path(number)
             reason = _damage(path)
             if reason is None:
@@ -95,6 +98,8 @@ class Checkpoints:
                 f"{self.folder.path}: no checkpoint is whole ({'; '.join(damaged.values())}): all that was "
                 "learned is lost, only records.jsonl remains; begin again with --force"
             )
+        if (lost := len(self.folder.records())) > 0:
+            log.warning("no checkpoint was written yet: begins again, without the %d records so far", lost)
 
     def clear(self) -> None:
         """Remove all checkpoints: the run is finished, or begins anew."""
@@ -128,10 +133,8 @@ class Checkpoints:
         return self.folder.path / f"checkpoint-{number:06d}.safetensors"
 
     def _numbers(self) -> list[int]:
-        """The generations whose checksum was written, oldest first."""
-        names = (
-            path.stem.removeprefix("checkpoint-") for path in self.folder.path.glob("checkpoint-*.sha256")
-        )
+        """The generations of which anything is there, oldest first."""
+        names = {path.stem.removeprefix("checkpoint-") for path in self.folder.path.glob("checkpoint-*")}
         return sorted(int(name) for name in names if name.isdecimal())
 
     def _remove(self, number: int) -> None:
@@ -145,8 +148,10 @@ def write_checkpoint(path: Path, state: State, about: dict[str, Any]) -> None:
     """One generation: the state, and after it the checksum that makes it valid."""
     with writing(path):
         path.with_suffix(".sha256").unlink(missing_ok=True)
-    save_state(path, state, about)
-    write_atomic(path.with_suffix(".sha256"), _checksum_line(path))
+    save_state(path, state, about, make_folder=False)
+    with writing(path):
+        line = _checksum_line(path)
+    write_atomic(path.with_suffix(".sha256"), line, make_folder=False)
 
 
 def refuse_differences(here: dict[str, Any], there: dict[str, Any], where: str) -> None:
@@ -154,7 +159,7 @@ def refuse_differences(here: dict[str, Any], there: dict[str, Any], where: str) 
     found, expected = _flat(there), _flat(here)
     differ = [
         f"{name} was {_brief(found.get(name))} and is {_brief(expected.get(name))}"
-        for name in sorted(expected)
+        for name in sorted({*expected, *(name for name in found if name.startswith("config."))})
         if found.get(name) != expected.get(name)
     ]
     if differ:

@@ -16,6 +16,8 @@ from ramify.runs.folder import RunFolder
 from ramify.runs.result import Result
 from ramify.runs.run import Run, prepare_dataset
 
+MOST_THREADS = 4096  # beyond it the system may refuse, and torch would not say so
+
 
 def run_config(
     config: Config,
@@ -47,6 +49,7 @@ def run_config(
         if resume and folder.begun():
             refuse_differences(run.identity(), folder.about(), f"{folder.path}/config.json")
             if folder.finished():
+                checkpoints.clear()  # the process may have been killed before it could
                 return folder.result()
             checkpoints.restore(run)
             folder.continue_from(run)
@@ -61,8 +64,9 @@ def run_config(
 
 
 def _set_threads(wanted: int | None, before: int | None) -> None:
-    if wanted is not None and wanted < 1:
-        raise RamifyError(f"threads is {wanted}; it must be at least 1")
-    number = wanted or before
-    if number is not None:
-        torch.set_num_threads(number)
+    number = before if wanted is None else wanted
+    if number is None:
+        return
+    if not isinstance(number, int) or not 1 <= number <= MOST_THREADS:
+        raise RamifyError(f"threads is {number!r}; it must be a whole number from 1 to {MOST_THREADS:,}")
+    torch.set_num_threads(number)

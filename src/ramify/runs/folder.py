@@ -8,8 +8,10 @@ import logging
 import os
 import platform
 import shlex
+import shutil
 import subprocess
 import sys
+import types
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timezone
@@ -24,7 +26,7 @@ from safetensors.torch import save_file
 
 from ramify.errors import RamifyError
 from ramify.evaluation.anytime import Record
-from ramify.files import beside, fitting, locked, write_atomic, writing
+from ramify.files import beside, fitting, locked, sync, write_atomic, writing
 from ramify.runs.result import Result
 from ramify.taxonomy import write_taxonomy
 
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("ramify")
 
 FORMAT = 1
-PARTS: dict[str, type] = {  # of config.json, as far as a run is continued by them
+PARTS: dict[str, type | types.UnionType] = {  # of config.json, as far as a run is continued by them
     "config": dict,
     "dataset": dict,
     "stream": dict,
@@ -43,6 +45,9 @@ PARTS: dict[str, type] = {  # of config.json, as far as a run is continued by th
     "versions": dict,
     "machine": dict,
     "resumed": list,
+    "machine.threads": int,
+    "execution.checkpoint_every": int | float,
+    "execution.data_dir": str | None,
 }
 FILES = (
     "config.json",
@@ -53,6 +58,7 @@ FILES = (
     "stream.safetensors",
     "taxonomy.csv",
 )
+NEW = ".new"  # folder in which the files that begin a run are written
 Ints = npt.NDArray[np.int64]
 
 
@@ -67,7 +73,8 @@ class RunFolder:
     def continue_command(self) -> str:
         """What to type to continue the run."""
         own = " --own-code" if self.begun() and self.named_code() else ""
-        return f"ramify resume {shlex.quote(str(self.path))}{own}"
+        path = f"./{self.path}" if str(self.path).startswith("-") else str(self.path)
+        return f"ramify resume {shlex.quote(path)}{own}"
 
     def named_code(self) -> str | None:
         """The code of one's own, `package.module:name`, that the run's config has ramify import, if any."""
@@ -115,26 +122,33 @@ class RunFolder:
                     self.path.rmdir()
 
     def begin(self, run: Run, preset: str | None, execution: dict[str, Any]) -> None:
-        """Clear the folder of any earlier run and write what this one is; config.json comes last."""
-        with writing(self.path):
-            for path in (*(self.path / name for name in FILES), *self.path.glob("checkpoint-*")):
-                path.unlink(missing_ok=True)
-            self._sweep()
-        run.stream.save(self.path / "stream.safetensors")
-        write_taxonomy(run.evaluator.tree, self.path / "taxonomy.csv")
+        """Write what this run is, and put it in the place of any earlier one; config.json comes last."""
         facts = run.identity()
         facts["dataset"] |= {"name": run.dataset.name, "notes": list(run.dataset.notes)}
         facts["stream"] |= {"tasks": run.stream.summary()}
         where = {"preset": preset, "device": str(run.engine.device), "execution": execution}
-        self._write_json(
-            "config.json", {"format": FORMAT, **facts, **where, **circumstances(), "resumed": []}
-        )
+        about = {"format": FORMAT, **facts, **where, **circumstances(), "resumed": []}
+        with writing(self.path):
+            self._sweep()
+        new = self.path / NEW
+        try:
+            run.stream.save(new / "stream.safetensors")
+            write_taxonomy(run.evaluator.tree, new / "taxonomy.csv")
+            write_atomic(new / "config.json", json.dumps(about, indent=1) + "\n")
+            with writing(self.path):
+                for path in (*(self.path / name for name in FILES), *self.path.glob("checkpoint-*")):
+                    path.unlink(missing_ok=True)
+                for name in ("stream.safetensors", "taxonomy.csv", "config.json"):
+                    (new / name).replace(self.path / name)
+                sync(self.path)
+        finally:
+            shutil.rmtree(new, ignore_errors=True)
 
     def continue_from(self, run: Run) -> None:
         """Cut the records back to those that the run has, note that it was continued, warn if elsewhere."""
         with writing(self.path):
             self._sweep()
-        write_atomic(self.path / "records.jsonl", "".join(map(_line, run.records)))
+        write_atomic(self.path / "records.jsonl", "".join(map(_line, run.records)), make_folder=False)
         about, now = self.about(), circumstances()
         about["resumed"].append({"samples": run.position, **now})
         self._write_json("config.json", about)
@@ -157,7 +171,7 @@ class RunFolder:
             raise RamifyError(
                 f"{self.path}/config.json has format {values.get('format')!r}; this ramify reads {FORMAT}"
             )
-        missing = [key for key, kind in PARTS.items() if not isinstance(values.get(key), kind)]
+        missing = [key for key, kind in PARTS.items() if not isinstance(_part(values, key), kind)]
         if missing:
             raise RamifyError(f"{self.path}/config.json is damaged: no usable {missing[0]!r} in it")
         return values
@@ -197,9 +211,10 @@ class RunFolder:
         for name in (*FILES, "checkpoint-*"):
             for path in self.path.glob(f".{name}.*"):
                 path.unlink()
+        shutil.rmtree(self.path / NEW, ignore_errors=True)
 
     def _write_json(self, name: str, values: dict[str, Any]) -> None:
-        write_atomic(self.path / name, json.dumps(values, indent=1) + "\n")
+        write_atomic(self.path / name, json.dumps(values, indent=1) + "\n", make_folder=False)
 
     def _read_json(self, name: str) -> dict[str, Any]:
         path = self.path / name
@@ -227,16 +242,18 @@ class RunFolder:
             unseen = np.full_like(task_ends[-1][level], np.nan)
             ends = np.stack([end.get(level, unseen) for end in task_ends])
             arrays[f"accuracy.{level}"] = ends.astype(np.float32)
-        with beside(self.path / "predictions.safetensors") as temporary:
+        with beside(self.path / "predictions.safetensors", make_folder=False) as temporary:
             save_file({name: torch.from_numpy(array) for name, array in arrays.items()}, temporary)
 
     def write_model(self, weights: dict[str, torch.Tensor], about: dict[str, Any]) -> None:
         """The final network, with what is needed to use it."""
-        with beside(self.path / "model.safetensors") as temporary:
+        with beside(self.path / "model.safetensors", make_folder=False) as temporary:
             save_file(weights, temporary, {"ramify": json.dumps({"format": FORMAT, **about})})
 
     def write_result(self, result: Result) -> None:
         """The figures; the last file of a run, so it is there only if all others are."""
+        with writing(self.path):
+            sync(self.path / "records.jsonl")
         self._write_json("result.json", dataclasses.asdict(result))
 
     def result(self) -> Result:
@@ -244,6 +261,13 @@ class RunFolder:
         values = self._read_json("result.json")
         with fitting(self.path / "result.json"):
             return Result.from_dict(values)
+
+
+def _part(values: Any, key: str) -> Any:
+    """The part of nested tables with the key `a.b`, None where there is none."""
+    for name in key.split("."):
+        values = values.get(name) if isinstance(values, dict) else None
+    return values
 
 
 def _line(record: Record) -> str:
