@@ -18,7 +18,7 @@ import pytest
 from ramify.cli import main
 from ramify.cli.progress import RunProgress
 from ramify.methods import METHODS
-from ramify.methods.settings import NetworkSettings
+from ramify.methods.settings import ImportanceSettings, NetworkSettings, PseudoLabelSettings
 from ramify.runs import Stopped, run_config
 from ramify.runs.folder import RunFolder
 from ramify.runs.run import Run
@@ -28,9 +28,17 @@ from tiny_runs import tiny
 KILLS = 3
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_a_run_that_is_killed_and_continued_is_the_same_to_the_bit(method: str, tmp_path: Path) -> None:
-    outcome = soak(tiny(method), tmp_path, KILLS, seed=zlib.crc32(method.encode()))
+CONFIGS = {method: tiny(method) for method in METHODS} | {
+    "pl-fms, as published": tiny(
+        "pl-fms", importance=ImportanceSettings("sweep"), pl=PseudoLabelSettings(exact=True)
+    ),
+    "clib, first-order": tiny("clib", importance=ImportanceSettings("first-order")),
+}
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_run_that_is_killed_and_continued_is_the_same_to_the_bit(name: str, tmp_path: Path) -> None:
+    outcome = soak(CONFIGS[name], tmp_path, KILLS, seed=zlib.crc32(name.encode()))
     assert outcome.differences == ()
     assert outcome.kills, "the run ended before the first kill"
 

@@ -10,12 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ramify.errors import RamifyError
+from ramify.methods.settings import ImportanceSettings, PseudoLabelSettings
 from ramify.runs.config import Config, from_dict, to_dict
 from ramify.runs.folder import RunFolder
 from ramify.runs.presets import resolve
 from ramify.sweeps import Study, StudyRun
 from ramify.sweeps.folder import StudyFolder
 
+ROOT = Path(__file__).resolve().parents[1]
 METHODS = ("er", "clib", "pl-fms", "gdumb")
 
 
@@ -45,6 +47,14 @@ def test_the_name_follows_from_the_config_alone_and_can_be_read() -> None:
     assert StudyRun(from_dict(Config, to_dict(run.config), "copy")).name == run.name
     assert StudyRun(Config(method="er", seed=3, lr=1e-3)).name != run.name
     assert "/" not in StudyRun(Config(method="my.own/path:thing")).name
+
+
+def test_names_are_those_of_earlier_versions() -> None:
+    first = Config(importance=ImportanceSettings("sweep"), pl=PseudoLabelSettings(exact=True))
+    assert first.digest() == "44136fa355b3"  # of {}
+    study = Study.from_toml(ROOT / "studies" / "importance.toml")
+    assert study.runs[0].name == "pl-fms-multiple-depth-s0-8882d645c634"
+    assert study.runs[6].name == "pl-fms-multiple-depth-s0-f3262eb45f98"
 
 
 def test_blocks_have_axes_settings_and_a_preset_of_their_own(tmp_path: Path) -> None:

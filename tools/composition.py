@@ -1,8 +1,8 @@
-"""What algorithm 1 does to the shares of the levels, without a network: docs/reproduction.md.
+"""Which levels stay in memory, without a network: docs/reproduction.md.
 
 A multiple-depth stream over the tree of CIFAR-100 passes through the memories of CLIB and of PL.
-Pseudo-labels are perfect and losses are noise around a trend, so what is left is the rule itself.
-Importance is the published one, refreshed at every stream batch.
+Pseudo-labels are perfect and losses are noise around a trend, so what is left are the rules: who may make
+room, how H is tracked (every stream batch), and at which H a newcomer starts.
 
 python tools/composition.py [--memory 2000] [--per-class 500] [--updates 3]
 """
@@ -23,9 +23,34 @@ from ramify.taxonomy import read_taxonomy
 STREAM_BATCH, BATCH = 8, 16
 NOTHING = torch.zeros(0)
 PIXEL = torch.zeros(1, 1, 1, dtype=torch.uint8)
+RULES = {  # policy, and a newcomer's H
+    "CLIB": ("clib", "mean of its class"),
+    "PL": ("pl", "mean of its class"),
+    "PL, newcomers at 0": ("pl", "0"),
+    "PL, H drawn once": ("pl", "drawn"),
+}
 
 
-def shares(kind: str, trend: float, args: argparse.Namespace) -> list[int]:
+class Start(Sweep):
+    """The published importance, but for the value at which a newcomer starts; one that is drawn stays."""
+
+    def __init__(self, period: int, start: str, rng: np.random.Generator) -> None:
+        super().__init__(period)
+        self.start, self.rng = start, rng
+
+    def admitted(self, slot: int) -> None:
+        """Give the newcomer its first H."""
+        super().admitted(slot)
+        if self.start != "mean of its class":
+            self.memory.importance[slot] = self.rng.random() if self.start == "drawn" else 0.0
+
+    def refresh(self) -> None:
+        """Take new losses."""
+        if self.start != "drawn":
+            super().refresh()
+
+
+def shares(policy: str, start: str, trend: float, args: argparse.Namespace) -> list[int]:
     """Stored samples of each level at the end; `trend`: mean change of the loss between two refreshes."""
     tree, rng = read_taxonomy("cifar100"), np.random.default_rng(args.seed)
     leaves = np.repeat(np.arange(tree.leaves), args.per_class)
@@ -37,8 +62,8 @@ def shares(kind: str, trend: float, args: argparse.Namespace) -> list[int]:
         return Examination(loss + rng.normal(0, 1, len(slots)), np.empty((len(slots), 0), np.int64))
 
     period = max(1, round(STREAM_BATCH * args.updates))
-    importance = Sweep(period)
-    keep = PseudoLabel(importance, exact=True) if kind == "PL" else LeastImportant(importance)
+    importance = Start(period, start, rng)
+    keep = PseudoLabel(importance, exact=True) if policy == "pl" else LeastImportant(importance)
     keep.bind(memory, classes, examine)
     for i in range(len(stream)):
         path = [leaf_to[leaves[stream.image[i]]] for leaf_to in to_level]
@@ -63,9 +88,10 @@ def main() -> int:
     parser.add_argument("--updates", type=float, default=3.0, help="updates a sample")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
-    for kind in ("CLIB", "PL"):
+    print("rule                 loss a refresh   images of levels 1 to 5")
+    for name, (policy, start) in RULES.items():
         for trend in (-0.1, 0.0, 0.1):
-            print(f"{kind:5} loss changes by {trend:+.1f} a refresh: {shares(kind, trend, args)}", flush=True)
+            print(f"{name:<21}{trend:>+14.1f}   {shares(policy, start, trend, args)}", flush=True)
     return 0
 
 

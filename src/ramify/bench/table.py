@@ -28,8 +28,6 @@ SMALL = Settings(
     batch_size=16,
     updates_per_sample=1.0,
     network=NetworkSettings("resnet18", 0.5, "imagenet"),
-    importance=ImportanceSettings("probe"),
-    pl=PseudoLabelSettings(exact=False),
 )
 SEVEN = (3, 4, 9, 34, 57, 72, 1010)  # iNaturalist-19's levels, 1,189 classes
 
@@ -61,7 +59,7 @@ def small(method: str) -> Workload:
 
 
 def paper(method: str) -> Workload:
-    """A method with the paper's settings for CIFAR-100, multiple-depth, but without its sweeps of memory."""
+    """A method with the paper's settings for CIFAR-100, multiple-depth, and the default importance."""
     settings = resolve("paper", method, "cifar100", "multiple-depth")
     return Workload(method, replace(settings, importance=SMALL.importance, pl=SMALL.pl))
 

@@ -29,9 +29,7 @@ from ramify.methods.recipe import Method
 from ramify.methods.settings import (
     AugmentSettings,
     FlexibleSettings,
-    ImportanceSettings,
     NetworkSettings,
-    PseudoLabelSettings,
 )
 from ramify.runs.config import from_dict
 from ramify.runs.run import pick_device
@@ -44,8 +42,6 @@ DEFAULTS = Settings(
     lr=1e-3,
     network=NetworkSettings("resnet18", 0.5),
     augment=AugmentSettings(autoaugment="none"),
-    importance=ImportanceSettings("probe"),
-    pl=PseudoLabelSettings(exact=False),
     fms=FlexibleSettings(T=1000.0),
 )
 

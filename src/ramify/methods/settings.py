@@ -1,4 +1,8 @@
-"""Everything that can be set about a learner. The defaults are the paper's for CIFAR-100."""
+"""Everything that can be set about a learner.
+
+The defaults are the paper's for CIFAR-100, but for the importance and the votes: those are the cheapest that
+are as good (docs/importance.md). The `paper` preset has the published ones.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +43,7 @@ class AugmentSettings:
 class ImportanceSettings:
     """CLIB, FMS, PL, PL-FMS: how the importance of stored samples is followed."""
 
-    kind: Literal["sweep", "probe", "first-order"] = "sweep"
+    kind: Literal["sweep", "probe", "first-order"] = "probe"
     """The loss of all of memory (as published), of a random probe of it, or head gradients of the batch."""
     period: int = 0
     """Updates between refreshes; 0 means the updates of one stream batch."""
@@ -51,7 +55,7 @@ class ImportanceSettings:
 class PseudoLabelSettings:
     """PL and PL-FMS: algorithm 1."""
 
-    exact: bool = True
+    exact: bool = False
     """Vote with predictions of the model as it is at each insertion, as printed, or with the latest known."""
 
 

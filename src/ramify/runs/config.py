@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 from ramify.errors import RamifyError
-from ramify.methods.settings import Settings
+from ramify.methods.settings import ImportanceSettings, PseudoLabelSettings, Settings
 
 T = TypeVar("T")
 
@@ -69,10 +69,15 @@ class Config(Settings):
     def digest(self) -> str:
         """A short name for this config, the same wherever it is computed.
 
-        Only what differs from the defaults counts, so a field added later leaves older names as they are.
+        Only what differs from the first defaults counts, so a field added later leaves older names as they
+        are, and so does a default that changes.
         """
-        text = json.dumps(_difference(to_dict(self), to_dict(Config())), sort_keys=True)
+        text = json.dumps(_difference(to_dict(self), to_dict(FIRST)), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+# Defaults as they first were, for the names of runs.
+FIRST = Config(importance=ImportanceSettings("sweep"), pl=PseudoLabelSettings(exact=True))
 
 
 def _difference(values: dict[str, Any], default: dict[str, Any]) -> dict[str, Any]:
