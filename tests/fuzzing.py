@@ -17,7 +17,8 @@ from ramify.errors import RamifyError
 from ramify.learner import Learner
 from ramify.reports.data import load_run
 from ramify.runs.checkpoint import Checkpoints, _checksum_line
-from ramify.runs.config import Config, from_dict, to_dict
+from ramify.runs.config import Config
+from ramify.typed import from_dict, to_dict
 from ramify.runs.folder import RunFolder
 from ramify.runs.presets import resolve
 from ramify.runs.run import Run

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ramify.errors import RamifyError
-from ramify.runs.config import Config, from_dict, to_dict
+from ramify.runs.config import Config
+from ramify.typed import from_dict, to_dict
 from ramify.runs.folder import RunFolder
 from ramify.runs.presets import resolve
 from ramify.sweeps import Study, StudyRun

@@ -32,7 +32,8 @@ def main(argv: list[str]) -> int:
     from ramify.cli.progress import RunProgress
     from ramify.reports.write import report_run
     from ramify.runs.checkpoint import EVERY
-    from ramify.runs.config import Config, from_dict
+    from ramify.runs.config import Config
+    from ramify.typed import from_dict
     from ramify.runs.execute import run_config
     from ramify.runs.folder import RunFolder
 

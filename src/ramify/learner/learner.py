@@ -33,9 +33,10 @@ from ramify.methods.settings import (
     NetworkSettings,
     PseudoLabelSettings,
 )
-from ramify.runs.config import from_dict
+
 from ramify.runs.run import pick_device
 from ramify.taxonomy import Taxonomy, read_taxonomy
+from ramify.typed import from_dict
 
 Network = str | dict[str, Any] | NetworkSettings | nn.Module
 

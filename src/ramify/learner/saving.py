@@ -14,9 +14,10 @@ from ramify import __version__
 from ramify.errors import RamifyError
 from ramify.files import fitting
 from ramify.methods.recipe import Method
-from ramify.runs.config import to_dict
+
 from ramify.statefiles import load_state, save_state
 from ramify.taxonomy import Taxonomy, read_taxonomy
+from ramify.typed import to_dict
 
 if TYPE_CHECKING:
     from ramify.learner.learner import Learner

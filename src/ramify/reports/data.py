@@ -14,9 +14,10 @@ import numpy.typing as npt
 
 from ramify.errors import RamifyError
 from ramify.evaluation.anytime import Record
-from ramify.runs.config import Config, from_dict
+from ramify.runs.config import Config
 from ramify.runs.result import Result
 from ramify.taxonomy import Taxonomy, read_taxonomy
+from ramify.typed import from_dict
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

@@ -8,11 +8,12 @@ from pathlib import Path
 
 from ramify.errors import RamifyError
 from ramify.files import write_atomic
-from ramify.runs.config import Config, from_dict
+from ramify.runs.config import Config
 from ramify.runs.folder import RunFolder
 from ramify.runs.result import Result
 from ramify.sweeps.cost import Totals
 from ramify.sweeps.study import Study, StudyRun
+from ramify.typed import from_dict
 
 FORMAT = 1
 
