@@ -9,15 +9,24 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from hypothesis import strategies as st
+from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
 
+from made_runs import make_run
 from ramify.datasets import load_dataset
 from ramify.datasets.manifest import manifest_recipe
 from ramify.errors import RamifyError
 from ramify.learner import Learner
+from ramify.methods.settings import NetworkSettings
 from ramify.reports.data import load_run
+from ramify.reports.export import export
+from ramify.reports.html import report_html
+from ramify.reports.series import scenarios
+from ramify.reports.write import drawings
 from ramify.runs.checkpoint import Checkpoints, _checksum_line
-from ramify.runs.config import Config, from_dict, to_dict
+from ramify.runs.config import Config
 from ramify.runs.folder import RunFolder
 from ramify.runs.presets import resolve
 from ramify.runs.run import Run
@@ -25,8 +34,10 @@ from ramify.statefiles import load_state, save_state
 from ramify.streams import Stream, build_stream
 from ramify.streams.files import read_csv
 from ramify.taxonomy import read_taxonomy
+from ramify.typed import from_dict, to_dict
 from tiny_runs import tiny
 
+Edits = list[tuple[int, Any]]
 REMOVE = object()
 SCRATCH = Path(tempfile.mkdtemp(prefix="ramify-fuzz-"))
 
@@ -74,6 +85,18 @@ def config_values(draw: st.DrawFn) -> dict[str, Any]:
     return values
 
 
+def edits(values: st.SearchStrategy[Any] = json_values) -> st.SearchStrategy[Edits]:
+    """What to do to nested values: replace the n-th of them, or remove it."""
+    return st.lists(st.tuples(st.integers(0, 10_000), st.just(REMOVE) | values), min_size=1, max_size=4)
+
+
+arrays = st.builds(
+    np.full,
+    st.sampled_from([(), (3,), (12, 3), (3, 12), (3, 2), (3, 3), (3, 6), (0, 3), (1, 1, 3)]),
+    st.sampled_from([-2, -1, 0, 1, 5, 6, 2**31, -0.5, 0.5, 1.5, float("nan"), float("inf"), True]),
+)
+
+
 TREE = b"level1,level2,wnid\nanimal,cat,n1\nanimal,dog,n2\nplant,oak,n3\n"
 EDGES = b"parent,child,level\n,animal,1\nanimal,cat,2\nanimal,dog,2\n"
 NESTED = b'{"animal": {"cat": null, "dog": null}, "plant": ["oak", "fir"]}'
@@ -102,14 +125,21 @@ def fresh_run() -> Run:
 
 
 @cache
-def run_folder() -> dict[str, bytes]:
-    """The files of a run that stands at its first task's end."""
-    run = Run(tiny("pl-fms", limit=24), garden(), "cpu")
-    folder = RunFolder(SCRATCH / "good-run")
+def run_folder(network: str = "tiny_runs:network") -> dict[str, bytes]:
+    """The files of a run that has come to its end, with its last checkpoint."""
+    run = Run(tiny("pl-fms", limit=24, network=NetworkSettings(network, 0.02)), garden(), "cpu")
+    folder = RunFolder(SCRATCH / f"good-run-{network}")
     folder.path.mkdir(exist_ok=True)
     folder.begin(run, None, {"data_dir": None, "checkpoint_every": 300.0})
     run.go(folder, Checkpoints(folder).after_part)
     return {path.name: path.read_bytes() for path in folder.path.iterdir() if path.is_file()}
+
+
+@cache
+def made_folder() -> dict[str, bytes]:
+    """The files of a finished run on a tree so small that its report is quick to make."""
+    folder = make_run(SCRATCH / "made-run", images=12)
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 @cache
@@ -142,9 +172,40 @@ def read_run(name: str) -> Callable[[bytes], None]:
         folder = RunFolder(path)
         for read_part in (folder.about, folder.named_code, folder.records, folder.result):
             refused(lambda part: part(), read_part)
-        _ = load_run(path).answers
+        show(path)
 
     return read
+
+
+def show(path: Path) -> None:
+    """All that is made of a run: report, figures, tables."""
+    runs = [load_run(path)]
+    report_html(runs)
+    for scenario in scenarios(runs):
+        list(drawings(scenario))
+    for kind in ("csv", "parquet"):
+        export(runs, SCRATCH / "tables", kind)
+
+
+def show_edited(change: tuple[str, Edits]) -> None:
+    """Show a run of which one file is whole, but some values in it are others or gone."""
+    name, changes = change
+    for other, content in made_folder().items():
+        path = written(f"made/{other}", content)
+    path = path.with_name(name)
+    if name == "predictions.safetensors":
+        arrays = load_file(path)
+        edit(arrays, changes)
+        save_file(arrays, path)
+    elif name == "records.jsonl":
+        records = [json.loads(line) for line in path.read_bytes().splitlines()]
+        edit(records, changes)
+        path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    else:
+        values = json.loads(path.read_bytes())
+        edit(values, changes)
+        path.write_text(json.dumps(values))
+    show(path.parent)
 
 
 def changed_run(name: str) -> Callable[[], st.SearchStrategy[bytes]]:
@@ -158,15 +219,34 @@ def checkpoint() -> bytes:
     return run_folder()[names[-1]]
 
 
-Edits = list[tuple[int, Any]]
-edits = st.lists(st.tuples(st.integers(0, 10_000), st.just(REMOVE) | json_values), min_size=1, max_size=4)
+def read_model(data: bytes) -> None:
+    """Read the model of a run."""
+    written("model/taxonomy.csv", run_folder("resnet18")["taxonomy.csv"])
+    Learner.load(written("model/model.safetensors", data).parent, device="cpu")
+
+
+def read_edited_model(changes: Edits) -> None:
+    """Read a model of which the weights are whole, but some values in its header are others or gone."""
+    path = written("model/good", run_folder("resnet18")["model.safetensors"])
+    with safe_open(path, framework="np") as file:
+        header = json.loads(file.metadata()["ramify"])
+    edit(header, changes)
+    save_file(load_file(path), path, {"ramify": json.dumps(header)})
+    read_model(path.read_bytes())
 
 
 def edited(data: bytes, changes: Edits) -> bytes:
     """A state file that is whole, but some values in it are others or gone."""
     state, about = load_state(written("whole", data))
+    edit(state, changes)
+    save_state(SCRATCH / "edited", state, about)
+    return (SCRATCH / "edited").read_bytes()
+
+
+def edit(values: Any, changes: Edits) -> None:
+    """Replace or remove values somewhere in nested dicts and lists."""
     for number, value in changes:
-        places = list(_places(state))
+        places = list(_places(values))
         if not places:
             break
         table, key = places[number % len(places)]
@@ -174,14 +254,12 @@ def edited(data: bytes, changes: Edits) -> bytes:
             del table[key]
         else:
             table[key] = value
-    save_state(SCRATCH / "edited", state, about)
-    return (SCRATCH / "edited").read_bytes()
 
 
-def _places(table: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
-    for key, value in table.items():
-        yield table, key
-        if isinstance(value, dict):
+def _places(values: Any) -> Iterator[tuple[Any, Any]]:
+    for key, value in list(values.items() if isinstance(values, dict) else enumerate(values)):
+        yield values, key
+        if isinstance(value, dict | list):
             yield from _places(value)
 
 
@@ -209,13 +287,23 @@ TARGETS: dict[str, tuple[Callable[[], st.SearchStrategy[Any]], Callable[[Any], o
     "stream, saved": (lambda: changed(saved_stream()), lambda data: Stream.load(written("s.stream", data))),
     "state": (lambda: changed(checkpoint()), lambda data: load_state(written("state", data))),
     "checkpoint": (lambda: changed(checkpoint()), read_checkpoint),
-    "checkpoint, values": (lambda: edits, lambda changes: read_checkpoint(edited(checkpoint(), changes))),
+    "checkpoint, values": (edits, lambda changes: read_checkpoint(edited(checkpoint(), changes))),
     "config.json": (changed_run("config.json"), read_run("config.json")),
     "records.jsonl": (changed_run("records.jsonl"), read_run("records.jsonl")),
     "result.json": (changed_run("result.json"), read_run("result.json")),
     "predictions": (changed_run("predictions.safetensors"), read_run("predictions.safetensors")),
+    "run, values": (
+        lambda: st.tuples(st.sampled_from(("config.json", "records.jsonl", "result.json")), edits()),
+        show_edited,
+    ),
+    "predictions, values": (
+        lambda: st.tuples(st.just("predictions.safetensors"), edits(arrays)),
+        show_edited,
+    ),
+    "model": (lambda: changed(run_folder("resnet18")["model.safetensors"]), read_model),
+    "model, values": (edits, read_edited_model),
     "learner": (lambda: changed(saved_learner()), read_learner),
-    "learner, values": (lambda: edits, lambda changes: read_learner(edited(saved_learner(), changes))),
+    "learner, values": (edits, lambda changes: read_learner(edited(saved_learner(), changes))),
 }
 
 

@@ -13,9 +13,10 @@ from safetensors.numpy import save_file
 
 from ramify.evaluation import metrics
 from ramify.evaluation.anytime import Record
-from ramify.runs.config import Config, to_dict
+from ramify.runs.config import Config
 from ramify.runs.result import Result
 from ramify.taxonomy import Taxonomy, write_taxonomy
+from ramify.typed import to_dict
 
 SMALL = Taxonomy.from_rows(
     [

@@ -144,6 +144,78 @@ def test_a_damaged_cache_is_rebuilt(tmp_path):
     np.testing.assert_array_equal(again.images["train"], train.pixels)
 
 
+GOOD = {"format": 1, "sha256": {"train": "a", "test": "b"}, "broken": [], "notes": [], "warnings": []}
+DAMAGE = {
+    "nothing but a format": {"cache.json": {"format": 1}},
+    "another format": {"cache.json": GOOD | {"format": 2}},
+    "a format that is no number": {"cache.json": GOOD | {"format": True}},
+    "a checksum that is a number": {"cache.json": GOOD | {"sha256": 5}},
+    "one checksum": {"cache.json": GOOD | {"sha256": {"train": "a"}}},
+    "warnings that are a number": {"cache.json": GOOD | {"warnings": 5}},
+    "a broken image without a reason": {"cache.json": GOOD | {"broken": [[3, "image 3"]]}},
+    "a list": {"cache.json": []},
+    "endless JSON": {"cache.json": "[" * 100_000},
+    "leaves beyond the tree": {"train-leaves.npy": np.full(200, 3)},
+    "negative leaves": {"test-leaves.npy": np.full(9, -1)},
+    "leaves that are fractions": {"train-leaves.npy": np.zeros(200)},
+    "leaves in two dimensions": {"train-leaves.npy": np.zeros((200, 1), np.int64)},
+    "a single leaf": {"train-leaves.npy": np.int64(0)},
+    "too few leaves": {"test-leaves.npy": np.zeros(8, np.int64)},
+    "empty leaves": {"train-leaves.npy": b""},
+    "leaves that are a pickle": {"train-leaves.npy": b"\x80\x04N."},
+    "leaves that are a zip": {"train-leaves.npy": b"PK\x03\x04"},
+    "a header without end": {"train-leaves.npy": b"\x93NUMPY\x01\x00\x10\x00{'descr': (((((\n"},
+    "images of two sizes": {"test.npy": np.zeros((9, 3, 5, 5), np.uint8)},
+    "images in grey": {"train.npy": np.zeros((200, 1, 4, 4), np.uint8)},
+    "images of floats": {"train.npy": np.zeros((200, 3, 4, 4))},
+    "a smaller tree": {"taxonomy.csv": "level1\nx\n"},
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+def test_whatever_is_damaged_is_rebuilt(tmp_path, damage):
+    cache, train = make(tmp_path)
+    meta = json.loads((cache.folder / "cache.json").read_text())
+    assert meta.keys() == GOOD.keys()
+    for name, content in damage.items():
+        if isinstance(content, np.ndarray | np.generic):
+            np.save(cache.folder / name, content)
+        elif isinstance(content, bytes):
+            (cache.folder / name).write_bytes(content)
+        else:
+            (cache.folder / name).write_text(content if isinstance(content, str) else json.dumps(content))
+    assert open_cache(cache.folder) is None
+    again, _ = make(tmp_path)
+    np.testing.assert_array_equal(again.images["train"], train.pixels)
+    np.testing.assert_array_equal(again.leaves["train"], train.leaves)
+    assert json.loads((again.folder / "cache.json").read_text()) == meta
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        "[" * 100_000,
+        "[]",
+        '{"train": 5}',
+        '{"train": {"read": 150, "broken": 5}}',
+        '{"train": {"read": 150, "broken": [5]}}',
+        '{"train": {"read": 150, "broken": [[170, "x", "y"]]}}',
+        '{"train": {"read": 150, "broken": [[1, "x", "y"], [1, "x", "y"]]}}',
+        '{"train": {"read": -1}}',
+        '{"train": {"read": 9999999}}',
+        '{"test": {"read": 5}}',
+    ],
+)
+def test_a_partial_build_that_says_nonsense_starts_over(tmp_path, state):
+    with pytest.raises(KeyboardInterrupt):
+        make(tmp_path, fail_at=150)
+    [partial] = tmp_path.glob(".*.partial")
+    (partial / "state.json").write_text(state)
+    cache, train = make(tmp_path)
+    np.testing.assert_array_equal(cache.images["train"], train.pixels)
+    np.testing.assert_array_equal(cache.leaves["train"], train.leaves)
+
+
 def test_broken_images_are_listed_together_and_skipped_only_when_told(tmp_path):
     bad = frozenset({3, 77, 199})
     with pytest.raises(RamifyError, match=r"3 images.*image 3 .*image 77 .*image 199 .*--skip-broken"):

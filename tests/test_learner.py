@@ -15,6 +15,7 @@ import pytest
 import torch
 from PIL import Image
 from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
 from torch import nn
 
 import ramify
@@ -370,8 +371,34 @@ def test_a_run_gives_its_network_to_a_learner(tmp_path):
     assert ours.levels == (1, 2)
     with pytest.raises(RamifyError, match="trains when it is asked"):
         Learner.load(tmp_path, method="gdumb")
+    with safe_open(tmp_path / "model.safetensors", framework="np") as file:
+        header = json.loads(file.metadata()["ramify"])
+    arrays = load_file(tmp_path / "model.safetensors")
+    (first, *others), network = header["classes"], header["network"]
+    for change, said in (
+        ({"classes": [[2**200, first[1]]]}, "must lie below 2⁶³"),
+        ({"classes": [[1.5, first[1]]]}, "must be of type int"),
+        ({"classes": [[9, first[1]]]}, "no level 9"),
+        ({"classes": [[1, None]]}, "must be of type str"),
+        ({"classes": [[1, "no such plant"]]}, "no class 'no such plant' at level 1"),
+        ({"classes": [first, first, *others]}, "none twice"),
+        ({"classes": [[1]]}, "must be a list of 2"),
+        ({"classes": []}, "one or more"),
+        ({"image_size": True}, "image_size is True"),
+        ({"mean": ["a", "b", "c"]}, "mean is 'a'"),
+        ({"mean": [0.5, 0.5]}, "must be a list of 3"),
+        ({"std": [1.0, 1.0, 0.0]}, "std above 0"),
+        ({"network": network | {"width": 1e5}}, "weights are not those of"),
+        ({"network": network | {"width": 1e300}}, "does not fit together"),
+        ({"network": "resnet18"}, "must be a table"),
+    ):
+        save_file(arrays, tmp_path / "model.safetensors", {"ramify": json.dumps(header | change)})
+        with pytest.raises(RamifyError) as caught:
+            Learner.load(tmp_path)
+        assert said in str(caught.value)
+        assert "\n" not in str(caught.value)
     (tmp_path / "model.safetensors").write_bytes(b"broken")
-    with pytest.raises(RamifyError, match="cannot be used"):
+    with pytest.raises(RamifyError, match=r"model\.safetensors does not fit together"):
         Learner.load(tmp_path)
 
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
 from made_runs import SMALL, make_run, study
 from ramify.errors import RamifyError
 from ramify.methods.settings import FlexibleSettings
 from ramify.reports.data import find_runs, load_run, load_runs
+from ramify.reports.html import report_html
 from ramify.reports.series import differing, scenarios
 from ramify.reports.write import report_run
 from ramify.runs.execute import run_config
@@ -21,13 +23,13 @@ from tiny_runs import tiny
 
 
 def test_a_real_run_is_read_back(tmp_path: Path) -> None:
-    result = run_config(tiny("er"), tmp_path / "er", threads=1)
+    given = run_config(tiny("er"), tmp_path / "er", threads=1)
     run = load_run(tmp_path / "er")
     assert run.config == tiny("er")
-    assert run.result == result
-    assert run.samples == result.samples == run.records[-1].samples
+    assert run.result == given
+    assert run.samples == given.samples == run.records[-1].samples
     assert run.answers is not None
-    for level, accuracy in result.final_accuracy.items():
+    for level, accuracy in given.final_accuracy.items():
         column = int(level) - 1
         right = run.answers.predictions[:, column] == run.answers.truth[:, column]
         assert right.mean() == pytest.approx(accuracy)
@@ -38,59 +40,138 @@ def test_a_real_run_is_read_back(tmp_path: Path) -> None:
         assert stored == [record.memory[level] for record in run.records if level in record.memory]
 
 
-def break_config(folder: Path) -> None:
-    (folder / "config.json").write_text("{")
+Damage = Callable[[Path], object]
+DEEP = "[" * 100_000 + "\n"
 
 
-def no_config(folder: Path) -> None:
-    (folder / "config.json").unlink()
+def text(name: str, content: str) -> Damage:
+    return lambda folder: (folder / name).write_text(content)
 
 
-def strange_setting(folder: Path) -> None:
-    facts = json.loads((folder / "config.json").read_text())
-    facts["config"]["colour"] = "red"
-    (folder / "config.json").write_text(json.dumps(facts))
+def facts(**changes: Any) -> Damage:
+    """Other values in config.json."""
+
+    def damage(folder: Path) -> None:
+        path = folder / "config.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+    return damage
 
 
-def no_stream(folder: Path) -> None:
-    facts = json.loads((folder / "config.json").read_text())
-    del facts["stream"]
-    (folder / "config.json").write_text(json.dumps(facts))
+def record(**changes: Any) -> Damage:
+    """Other values in the last line of records.jsonl."""
+
+    def damage(folder: Path) -> None:
+        path = folder / "records.jsonl"
+        *lines, last = path.read_text().splitlines()
+        path.write_text("\n".join([*lines, json.dumps(json.loads(last) | changes)]) + "\n")
+
+    return damage
 
 
-def break_record(folder: Path) -> None:
-    path = folder / "records.jsonl"
-    path.write_text(path.read_text().replace('"samples"', '"simples"', 1))
+def result(**changes: Any) -> Damage:
+    """Other values in result.json."""
+
+    def damage(folder: Path) -> None:
+        path = folder / "result.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+    return damage
 
 
-def break_result(folder: Path) -> None:
-    (folder / "result.json").write_text("[]")
+def answers(**changes: Any) -> Damage:
+    """Other arrays in predictions.safetensors; one that is None goes."""
+
+    def damage(folder: Path) -> None:
+        path = folder / "predictions.safetensors"
+        arrays = {name.replace("_", "."): value for name, value in changes.items()}
+        whole = load_file(path) | arrays
+        save_file({name: value for name, value in whole.items() if value is not None}, path)
+
+    return damage
 
 
-@pytest.mark.parametrize(
-    ("damage", "said"),
-    [
-        (no_config, "holds no run"),
-        (break_config, "config.json is damaged"),
-        (strange_setting, "no field 'colour'"),
-        (no_stream, "no usable 'stream'"),
-        (break_record, "records.jsonl line 1 is damaged"),
-        (break_result, "result.json is damaged"),
-    ],
-)
-def test_damage_is_named(tmp_path: Path, damage: Callable[[Path], None], said: str) -> None:
+TASK = {"samples": 400}
+MISTAKES = {"mistakes": 1.0, "all": 0.5}
+REFUSED: list[tuple[Damage, str]] = [
+    (lambda folder: (folder / "config.json").unlink(), "holds no run"),
+    (text("config.json", "{"), "config.json is damaged"),
+    (text("config.json", DEEP), "config.json is damaged"),
+    (facts(config=5), "it must be a table"),
+    (facts(config={"colour": "red"}), "no field 'colour'"),
+    (facts(config={"memory_size": 2**70}), "must lie below"),
+    (facts(stream=None), "no usable 'stream'"),
+    (facts(stream={"tasks": []}), "no usable 'stream'"),
+    (facts(stream={"tasks": 5}), "no usable 'stream'"),
+    (facts(stream={"tasks": [TASK, 5]}), "no usable 'stream'"),
+    (facts(stream={"tasks": [TASK, {"samples": "400"}]}), "no usable 'stream'"),
+    (facts(stream={"tasks": [TASK, {"samples": 0}]}), "no usable 'stream'"),
+    (facts(versions=5), "no usable 'versions'"),
+    (facts(command=5), "no usable 'command'"),
+    (facts(dataset=5), "no usable 'dataset'"),
+    (facts(preset=["quick"]), "no usable 'preset'"),
+    (text("records.jsonl", DEEP), "records.jsonl line 1 is damaged"),
+    (text("records.jsonl", "5\n"), "records.jsonl line 1 is damaged"),
+    (text("records.jsonl", "{}\n"), "records.jsonl line 1 is damaged: 'samples' is missing"),
+    (record(simples=5), "no field 'simples'; did you mean 'samples'"),
+    (record(samples="x"), "line 6 is damaged: samples is 'x'"),
+    (record(samples=-1), "samples is -1"),
+    (record(samples=10**400), "must lie below"),
+    (record(train_seconds="a"), "train_seconds is 'a'"),
+    (record(train_seconds=float("nan")), "train_seconds is nan"),
+    (record(accuracy=5), "accuracy is 5; it must be a table"),
+    (record(accuracy={"1": 1.5}), "within 0..1"),
+    (record(accuracy={"1": float("nan")}), "within 0..1"),
+    (record(accuracy={"4": 0.5}), "accuracy has level '4'; the tree has 1 to 3"),
+    (record(accuracy={"one": 0.5}), "accuracy has level 'one'"),
+    (record(classes_seen={}), "classes_seen lacks a level"),
+    (record(memory={"9": 1}), "memory has level '9'"),
+    (record(memory_classes={"9": [1]}), "memory_classes has level '9'"),
+    (record(memory_classes={"1": [1]}), "memory_classes.1 has 1 counts; it must have 2"),
+    (record(memory_classes={"1": [1, -1]}), "0 or more"),
+    (text("result.json", "[]"), "result.json is damaged"),
+    (text("result.json", DEEP), "result.json is damaged"),
+    (text("result.json", "{}"), "is missing"),
+    (result(seconds="long"), "seconds is 'long'"),
+    (result(updates=1.5), "updates is 1.5"),
+    (result(final_accuracy={"1": "good"}), "final_accuracy.1 is 'good'"),
+    (result(auc={"7": 0.5}), "auc has level '7'"),
+    (result(forgetting={"1": -2.0}), "within -1..1"),
+    (result(consistency=float("inf")), "consistency is inf"),
+    (result(mistake_severity={}), "mistake_severity"),
+    (result(mistake_severity=MISTAKES | {"all": 9.0}), "all is 9.0"),
+    (text("taxonomy.csv", "level1\na\nb\n"), "records.jsonl line"),
+    (text("taxonomy.csv", "level1,level2,level3\na,b,c\nd,e,f\n"), "records.jsonl line"),
+    (text("predictions.safetensors", "nonsense"), "predictions.safetensors does not fit together"),
+    (answers(truth=None), "predictions.safetensors does not fit together"),
+    (answers(predictions=np.full((60, 3), 6)), "classes that the tree (2, 4, 6) does not have"),
+    (answers(predictions=np.full((60, 3), -2)), "does not have"),
+    (answers(predictions=np.zeros((60, 3))), "must be whole numbers [n, 3]"),
+    (answers(predictions=np.zeros((59, 3), np.int16)), "59 predictions for 60 images"),
+    (answers(predictions=np.zeros((60, 2), np.int16)), "must be whole numbers [n, 3]"),
+    (answers(truth=np.full((60, 3), -1)), "does not have"),
+    (answers(accuracy_1=np.zeros(2)), "must be floats [tasks, 2]"),
+    (answers(accuracy_2=np.zeros((3, 3))), "must be floats [tasks, 4]"),
+    (answers(accuracy_2=np.zeros((0, 4))), "must be floats [tasks, 4]"),
+    (answers(accuracy_3=np.full((3, 6), np.inf)), "outside 0..1"),
+]
+
+
+@pytest.mark.parametrize(("damage", "said"), REFUSED)
+def test_damage_is_named(tmp_path: Path, damage: Damage, said: str) -> None:
     folder = make_run(tmp_path / "run")
     damage(folder)
-    with pytest.raises(RamifyError, match=said) as caught:
-        load_run(folder)
+    with pytest.raises(RamifyError) as caught:
+        report_html([load_run(folder)])
+    assert str(folder) in str(caught.value)
+    assert said in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-def test_damaged_answers_are_named_when_they_are_needed(tmp_path: Path) -> None:
-    run = load_run(make_run(tmp_path / "run"))
-    (run.path / "predictions.safetensors").write_bytes(b"nonsense")
-    with pytest.raises(RamifyError, match=r"predictions\.safetensors cannot be read"):
-        _ = run.answers
+def test_a_run_that_made_no_update_can_be_shown(tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "run")
+    result(images_forward=0, images_backward=0, images_memory=0)(folder)
+    assert "Accuracy against compute" in report_html([load_run(folder)])
 
 
 @pytest.mark.parametrize(("method", "eval_at"), [("er", "task-ends"), ("oracle", "any-time")])
@@ -98,10 +179,10 @@ def test_without_periodic_evaluations_there_is_no_any_time_accuracy(
     method: str, eval_at: Literal["any-time", "task-ends"], tmp_path: Path
 ) -> None:
     config = tiny(method, eval_every=48, eval_at=eval_at)  # a task ends every 48 samples
-    result = run_config(config, tmp_path / "run", threads=1)
+    given = run_config(config, tmp_path / "run", threads=1)
     assert not any(record.periodic for record in load_run(tmp_path / "run").records)
-    assert result.auc == {}
-    assert set(result.average_accuracy) == set(result.final_accuracy)
+    assert given.auc == {}
+    assert set(given.average_accuracy) == set(given.final_accuracy)
 
 
 def test_figures_can_be_passed_on_without_the_answers(tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def damaged(stream: Stream, path: Path, arrays: dict[str, Any], facts: dict[str,
 @pytest.mark.parametrize(
     ("arrays", "facts", "message"),
     [
-        ({}, {"version": 2}, "format 2, this ramify reads 1"),
+        ({}, {"version": 2}, "format 2; this ramify reads 1"),
         ({}, {"version": None}, "format None"),
         ({}, {"levels": "45"}, "levels"),
         ({}, {"levels": [5, 4]}, "levels"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -254,7 +255,8 @@ def test_a_folder_of_another_study_is_left_alone(tmp_path: Path, capsys: pytest.
     path, out = tmp_path / "study.toml", tmp_path / "out"
     path.write_text(TOML + "seed = [3]")
     out.mkdir()
-    (out / "study.json").write_text('{"name": "theirs", "runs": ["er-multiple-depth-s0-000000000000"]}')
+    about = {"format": 1, "name": "theirs", "runs": ["er-multiple-depth-s0-000000000000"]}
+    (out / "study.json").write_text(json.dumps(about))
     assert main(["sweep", str(path), "--out", str(out)]) == 2
     assert "belongs to another study, 'theirs'" in capsys.readouterr().err
     assert [one.name for one in out.iterdir()] == ["study.json"]

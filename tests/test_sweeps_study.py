@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 from ramify.errors import RamifyError
 from ramify.methods.settings import ImportanceSettings, PseudoLabelSettings
-from ramify.runs.config import Config, from_dict, to_dict
+from ramify.runs.config import Config
 from ramify.runs.folder import RunFolder
 from ramify.runs.presets import resolve
 from ramify.sweeps import Study, StudyRun
 from ramify.sweeps.folder import StudyFolder
+from ramify.typed import from_dict, to_dict
 
 ROOT = Path(__file__).resolve().parents[1]
 METHODS = ("er", "clib", "pl-fms", "gdumb")
@@ -132,9 +133,17 @@ def test_a_folder_belongs_to_the_study_whose_runs_it_holds(tmp_path: Path) -> No
     (tmp_path / "home" / "letter.txt").touch()
     with pytest.raises(RamifyError, match="not empty and holds no study"):
         StudyFolder(tmp_path / "home").check(study)
-    (tmp_path / "out" / "study.json").write_text("[]")
-    with pytest.raises(RamifyError, match="cannot be read"):
-        folder.check(study)
+    for text, said in {
+        "[]": "is damaged",
+        "[" * 100_000: "is damaged",
+        "{}": "has format None; this ramify reads 1",
+        '{"format": true, "name": "one", "runs": []}': "has format True",
+        '{"format": 2, "name": "one", "runs": []}': "has format 2",
+        '{"format": 1, "name": "one", "runs": 5}': "does not fit together",
+    }.items():
+        (tmp_path / "out" / "study.json").write_text(text)
+        with pytest.raises(RamifyError, match=said):
+            folder.check(study)
 
 
 def test_a_name_with_other_settings_behind_it_is_refused(

@@ -25,7 +25,7 @@ from test_reports_html import EVIL, NASTY
 
 pytest.importorskip("uvicorn", reason="the live page needs the extra `watch`")
 
-from ramify.reports.live import LOCAL, admits, allowed_hosts, make_app, make_server
+from ramify.reports.live import LOCAL, Folder, admits, allowed_hosts, make_app, make_server
 
 
 @pytest.fixture
@@ -129,6 +129,17 @@ def test_a_folder_that_is_not_there_and_a_taken_port_are_one_line(
     assert len(errors) == 3
     assert "is not a folder" in errors[0]
     assert "choose another --port" in errors[2]
+
+
+def test_a_damaged_run_is_told_beside_the_others(tmp_path: Path) -> None:
+    for name, method in (("whole", "er"), ("records", "clib"), ("answers", "fms")):
+        make_run(tmp_path / name, method)
+    (tmp_path / "records" / "records.jsonl").write_text("{}\n")
+    (tmp_path / "answers" / "predictions.safetensors").write_bytes(b"")
+    page = Folder(tmp_path).view()
+    assert "ER, seed 0" in page
+    assert "records: " in page
+    assert "answers: " in page
 
 
 def test_without_the_extra_the_error_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

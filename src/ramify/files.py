@@ -1,18 +1,30 @@
-"""Files that are written whole or not at all."""
+"""Files: written whole or not at all; read, or refused in one line."""
 
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from safetensors import SafetensorError
 
 from ramify.errors import RamifyError
+
+UNFIT = (  # what goes wrong with the values of a damaged file
+    OSError,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RuntimeError,  # what torch says, and Python of what is nested too deeply
+    SafetensorError,
+    TypeError,
+    ValueError,
+)
 
 
 @contextmanager
@@ -87,9 +99,30 @@ def fitting(path: Path) -> Iterator[None]:
     """Turn what goes wrong with values read from `path` into a `RamifyError`: they do not belong together."""
     try:
         yield
-    except (OSError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError, RuntimeError) as e:
+    except UNFIT as e:
         words = f"{type(e).__name__}: {e}".partition("\n")[0]
         raise RamifyError(f"{path} does not fit together ({words}); it is damaged, or another's") from e
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The table of values that a JSON file holds."""
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise RamifyError(f"{path} cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise RamifyError(f"{path} is damaged: {error}") from None
+    if not isinstance(values, dict):
+        raise RamifyError(f"{path} is damaged: it holds {type(values).__name__}, not a table")
+    return values
+
+
+def check_format(found: object, path: Path, reads: int) -> None:
+    """Refuse a file whose format, as it says itself, is not the one that is read here."""
+    if type(found) is not int or found != reads:
+        raise RamifyError(
+            f"{path} has format {found!r:.20}; this ramify reads {reads}: use the version that wrote it"
+        )
 
 
 def sync(path: Path) -> None:

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.torch import save_file
 
 from ramify.errors import RamifyError
-from ramify.files import beside
+from ramify.files import UNFIT, beside, check_format
 from ramify.state import State
 
 FORMAT = 1
@@ -32,17 +32,14 @@ def load_state(path: Path) -> tuple[State, dict[str, Any]]:
     try:
         with safe_open(path, framework="pt") as file:
             header = json.loads((file.metadata() or {})["ramify"])
-            if header["format"] != FORMAT:
-                raise RamifyError(
-                    f"{path} has format {header['format']}; this version of ramify reads {FORMAT}"
-                )
+            check_format(header.get("format"), path, FORMAT)
             # copies: what is kept of a state must not hang on its file, which may go
             tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
             state, about = _put_together(header["state"], tensors), header["about"]
             if not isinstance(state, dict) or not isinstance(about, dict):
                 raise TypeError("its parts are no tables")
             return state, about
-    except (OSError, SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
+    except UNFIT as error:
         raise RamifyError(f"{path} is not a whole state file ({type(error).__name__}: {error})") from None
 
 

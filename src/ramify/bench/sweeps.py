@@ -12,11 +12,11 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from ramify.runs.config import to_dict
 from ramify.runs.folder import RunFolder
 from ramify.sweeps import How, Study, sweep
 from ramify.sweeps.folder import StudyFolder
 from ramify.sweeps.local import Local
+from ramify.typed import to_dict
 
 
 def equal_runs(count: int, limit: int = 320) -> Study:

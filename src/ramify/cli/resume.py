@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import asdict
 from pathlib import Path
 
 from ramify.cli.parser import Parser
@@ -32,9 +31,10 @@ def main(argv: list[str]) -> int:
     from ramify.cli.progress import RunProgress
     from ramify.reports.write import report_run
     from ramify.runs.checkpoint import EVERY
-    from ramify.runs.config import Config, from_dict
+    from ramify.runs.config import Config
     from ramify.runs.execute import run_config
     from ramify.runs.folder import RunFolder
+    from ramify.typed import from_dict
 
     folder = RunFolder(args.folder)
     about, named = folder.about(), folder.named_code()
@@ -57,5 +57,5 @@ def main(argv: list[str]) -> int:
     report_run(args.folder, args.data_dir or execution.get("data_dir"))
     sys.stderr.write(f"results are in {args.folder}, with report.html to look at\n")
     if args.json:
-        sys.stdout.write(json.dumps(asdict(result)) + "\n")
+        sys.stdout.write(json.dumps(result.to_dict()) + "\n")
     return 0

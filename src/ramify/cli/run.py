@@ -7,7 +7,7 @@ import io
 import json
 import re
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -122,5 +122,5 @@ def main(argv: list[str]) -> int:
     command = parse(argv)
     result = execute(command)
     if command.json:
-        sys.stdout.write(json.dumps(asdict(result)) + "\n")
+        sys.stdout.write(json.dumps(result.to_dict()) + "\n")
     return 0

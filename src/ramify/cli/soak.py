@@ -33,9 +33,10 @@ def main(argv: list[str]) -> int:
     args = parser.parse_args(argv)
 
     from ramify.methods import find_method
-    from ramify.runs.config import Config, from_dict
+    from ramify.runs.config import Config
     from ramify.runs.presets import resolve
     from ramify.runs.soak import soak
+    from ramify.typed import from_dict
 
     if args.kills < 0:
         raise RamifyError(f"kills is {args.kills}; it must be 0 or more")

@@ -10,27 +10,47 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ramify.datasets.cache import FORMAT, SPLITS, Contents, Images, Recipe, digest
+from ramify.datasets.cache import FORMAT, SPLITS, BrokenEntry, Contents, Images, Meta, Recipe, digest
 from ramify.datasets.decode import BrokenImage, quiet_pillow
 from ramify.datasets.progress import progress_bar
 from ramify.errors import RamifyError
-from ramify.files import sync, write_atomic
+from ramify.files import read_json, sync, write_atomic
 from ramify.taxonomy import write_taxonomy
+from ramify.typed import from_dict, to_dict
 
 HEADER_BYTES = 128
 CHUNK_BYTES = 2**21
 SECONDS_BETWEEN_SAVES = 2.0
 NAMES_IN_ERROR = 10
 
-Broken = list[tuple[int, str, str]]
-"""Index, name and reason of each image that cannot be used."""
-Chunk = tuple[NDArray[np.uint8], Broken]
+Chunk = tuple[NDArray[np.uint8], list[BrokenEntry]]
+
+
+@dataclass
+class Done:
+    """How far a split was read, and what could not be used so far."""
+
+    read: int = 0
+    broken: list[BrokenEntry] = field(default_factory=list)
+
+
+@dataclass
+class State:
+    """state.json: how far a build has come."""
+
+    train: Done = field(default_factory=Done)
+    test: Done = field(default_factory=Done)
+
+    def of(self, split: str) -> Done:
+        """That of one split."""
+        return self.train if split == "train" else self.test
 
 
 def build(folder: Path, recipe: Recipe, size: int, progress: bool, skip_broken: bool) -> None:
@@ -42,8 +62,8 @@ def build(folder: Path, recipe: Recipe, size: int, progress: bool, skip_broken: 
     partial = folder.with_name(f".{folder.name}.partial")
     partial.mkdir(parents=True, exist_ok=True)
     splits: dict[str, Images] = {"train": contents.train, "test": contents.test}
-    state = _read_state(partial, size)
-    total, done = sum(len(s.leaves) for s in splits.values()), sum(state[s]["read"] for s in SPLITS)
+    state = _read_state(partial, size, splits)
+    total, done = sum(len(s.leaves) for s in splits.values()), sum(state.of(s).read for s in SPLITS)
     _check_space(partial, (total - done) * 3 * size * size)
     with (
         quiet_pillow(),
@@ -52,7 +72,7 @@ def build(folder: Path, recipe: Recipe, size: int, progress: bool, skip_broken: 
     ):
         for name, images in splits.items():
             _write_split(partial, name, images, size, state, pool, advance)
-    broken = [tuple(entry) for name in SPLITS for entry in state[name]["broken"]]
+    broken = [entry for name in SPLITS for entry in state.of(name).broken]
     if broken:
         write_atomic(partial / "broken.txt", "".join(f"{name}: {reason}\n" for _, name, reason in broken))
         if not skip_broken:
@@ -64,7 +84,7 @@ def build(folder: Path, recipe: Recipe, size: int, progress: bool, skip_broken: 
     sync(folder.parent)
 
 
-def broken_error(name: str, broken: Sequence[Any], folder: Path) -> RamifyError:
+def broken_error(name: str, broken: Sequence[BrokenEntry], folder: Path) -> RamifyError:
     """One line that names the images that cannot be used."""
     listed = ", ".join(f"{image} ({reason})" for _, image, reason in broken[:NAMES_IN_ERROR])
     more = f" and {len(broken) - NAMES_IN_ERROR} more" if len(broken) > NAMES_IN_ERROR else ""
@@ -74,24 +94,28 @@ def broken_error(name: str, broken: Sequence[Any], folder: Path) -> RamifyError:
     )
 
 
-def _read_state(partial: Path, size: int) -> dict[str, Any]:
+def _read_state(partial: Path, size: int, splits: dict[str, Images]) -> State:
     """How far each split was read in an earlier call; nothing, where its pixels are not all there."""
-    state: dict[str, Any] = {name: {"read": 0, "broken": []} for name in SPLITS}
     try:
-        saved = json.loads((partial / "state.json").read_text("utf-8"))
-        whole = all(
-            (partial / f"{s}.npy").stat().st_size >= _length(saved[s], size)
-            for s in SPLITS
-            if saved[s]["read"]
-        )
-    except (OSError, ValueError, KeyError, TypeError):
-        return state
-    return saved if whole else state
+        state = from_dict(State, read_json(partial / "state.json"), "state.json")
+        whole = all(_whole(partial / f"{s}.npy", state.of(s), size, len(splits[s].leaves)) for s in SPLITS)
+    except (OSError, RamifyError):
+        return State()
+    return state if whole else State()
 
 
-def _length(done: dict[str, Any], size: int) -> int:
+def _whole(path: Path, done: Done, size: int, images: int) -> bool:
+    """Whether what is said to be done of a split can be, and is there."""
+    if done == Done():
+        return True
+    indices = [index for index, *_ in done.broken]
+    rising = all(a < b for a, b in pairwise((-1, *indices, done.read)))
+    return rising and done.read <= images and path.stat().st_size >= _length(done, size)
+
+
+def _length(done: Done, size: int) -> int:
     """The bytes of a split's file when so much of it is done."""
-    return HEADER_BYTES + (int(done["read"]) - len(done["broken"])) * 3 * size * size
+    return HEADER_BYTES + (done.read - len(done.broken)) * 3 * size * size
 
 
 def _write_split(
@@ -99,26 +123,26 @@ def _write_split(
     name: str,
     images: Images,
     size: int,
-    state: dict[str, Any],
+    state: State,
     pool: ThreadPoolExecutor,
     advance: Callable[[int], None],
 ) -> None:
-    done = state[name]
+    done = state.of(name)
     saved = time.monotonic()
     with (partial / f"{name}.npy").open("ab") as file:
 
         def save() -> None:
             file.flush()
             os.fsync(file.fileno())
-            write_atomic(partial / "state.json", json.dumps(state))
+            write_atomic(partial / "state.json", json.dumps(to_dict(state)))
 
         file.truncate(_length(done, size))
         file.seek(0, os.SEEK_END)
         try:
-            for pixels, broken in _chunks(images, size, done["read"], pool):
+            for pixels, broken in _chunks(images, size, done.read, pool):
                 file.write(pixels.data)
-                done["read"] += len(pixels) + len(broken)
-                done["broken"] += broken
+                done.read += len(pixels) + len(broken)
+                done.broken += broken
                 advance(len(pixels) + len(broken))
                 if time.monotonic() - saved > SECONDS_BETWEEN_SAVES:
                     save()
@@ -149,12 +173,11 @@ def _chunks(images: Images, size: int, start: int, pool: ThreadPoolExecutor) -> 
         yield waiting.popleft().result()
 
 
-def _finish(
-    partial: Path, contents: Contents, splits: dict[str, Images], size: int, state: dict[str, Any]
-) -> None:
-    checksums, all_broken = {}, []
+def _finish(partial: Path, contents: Contents, splits: dict[str, Images], size: int, state: State) -> None:
+    checksums: dict[str, str] = {}
+    all_broken: list[BrokenEntry] = []
     for name, images in splits.items():
-        broken = state[name]["broken"]
+        broken = state.of(name).broken
         leaves = np.delete(images.leaves, [index for index, *_ in broken])
         np.save(partial / f"{name}-leaves.npy", leaves.astype("<i8"), allow_pickle=False)
         with (partial / f"{name}.npy").open("r+b") as file:
@@ -162,14 +185,8 @@ def _finish(
         checksums[name] = digest(partial / f"{name}.npy", skip=HEADER_BYTES)
         all_broken += broken
     write_taxonomy(contents.taxonomy, partial / "taxonomy.csv")
-    meta = {
-        "format": FORMAT,
-        "sha256": checksums,
-        "broken": all_broken,
-        "notes": contents.notes,
-        "warnings": contents.warnings,
-    }
-    write_atomic(partial / "cache.json", json.dumps(meta, indent=1))
+    meta = Meta(FORMAT, checksums, all_broken, contents.notes, contents.warnings)
+    write_atomic(partial / "cache.json", json.dumps(to_dict(meta), indent=1))
     (partial / "state.json").unlink()
     for path in partial.iterdir():
         sync(path)

@@ -12,13 +12,19 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
 from ramify.errors import RamifyError
+from ramify.files import read_json
 from ramify.taxonomy import Taxonomy, read_taxonomy
+from ramify.typed import from_dict
 
 FORMAT = 1
 SPLITS = ("train", "test")
+
+BrokenEntry = tuple[int, str, str]
+"""Index, name and reason of an image that cannot be used."""
 
 
 class Images(Protocol):
@@ -56,6 +62,17 @@ class Recipe:
 
 
 @dataclass(frozen=True)
+class Meta:
+    """What cache.json says of a finished cache."""
+
+    format: int
+    sha256: dict[str, str]  # of each split's pixels
+    broken: list[BrokenEntry]
+    notes: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Cache:
     """An opened cache; `images` are memory maps."""
 
@@ -63,7 +80,7 @@ class Cache:
     taxonomy: Taxonomy
     images: Mapping[str, NDArray[np.uint8]]
     leaves: Mapping[str, NDArray[np.int64]]
-    meta: Mapping[str, Any]
+    meta: Meta
 
 
 def open_or_build(recipe: Recipe, size: int, root: Path, progress: bool, skip_broken: bool) -> Cache:
@@ -87,24 +104,34 @@ def open_or_build(recipe: Recipe, size: int, root: Path, progress: bool, skip_br
             ) from error
     if cache is None:
         raise RamifyError(f"the decoded images in {folder} cannot be read back: check the disk")
-    if cache.meta["broken"] and not skip_broken:
-        raise broken_error(recipe.name, cache.meta["broken"], folder)
+    if cache.meta.broken and not skip_broken:
+        raise broken_error(recipe.name, cache.meta.broken, folder)
     return cache
 
 
 def open_cache(folder: Path) -> Cache | None:
     """A finished cache, or None where there is none or it is damaged."""
     try:
-        meta = json.loads((folder / "cache.json").read_text("utf-8"))
-        images = {s: np.load(folder / f"{s}.npy", mmap_mode="r", allow_pickle=False) for s in SPLITS}
-        leaves = {s: np.load(folder / f"{s}-leaves.npy", allow_pickle=False) for s in SPLITS}
-        taxonomy = read_taxonomy(folder / "taxonomy.csv")
-    except (OSError, ValueError, RamifyError):
+        meta = from_dict(Meta, read_json(folder / "cache.json"), "cache.json")
+        images = {s: open_memmap(folder / f"{s}.npy", mode="r") for s in SPLITS}
+        leaves = {s: np.array(open_memmap(folder / f"{s}-leaves.npy", mode="r")) for s in SPLITS}
+        cache = Cache(folder, read_taxonomy(folder / "taxonomy.csv"), images, leaves, meta)
+        return cache if _whole(cache) else None
+    except Exception:  # numpy has many words for a damaged file; whatever is wrong, the cache is built anew
         return None
-    whole = isinstance(meta, dict) and meta.get("format") == FORMAT
-    if not whole or any(len(images[s]) != len(leaves[s]) for s in SPLITS):
-        return None
-    return Cache(folder, taxonomy, images, leaves, meta)
+
+
+def _whole(cache: Cache) -> bool:
+    """Whether the parts of a cache are what they should be, and fit together."""
+    pixels, leaves = cache.images.values(), cache.leaves.values()
+    return (
+        cache.meta.format == FORMAT
+        and cache.meta.sha256.keys() == set(SPLITS)
+        and all(p.dtype == np.uint8 and p.ndim == 4 and p.shape[1] == 3 for p in pixels)
+        and len({side for p in pixels for side in p.shape[2:]}) == 1
+        and all(f.dtype == np.int64 and f.shape == p.shape[:1] for f, p in zip(leaves, pixels, strict=True))
+        and all(((f >= 0) & (f < cache.taxonomy.leaves)).all() for f in leaves)
+    )
 
 
 @contextmanager

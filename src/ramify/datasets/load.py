@@ -69,7 +69,7 @@ def load_dataset(
     mapping, own = _lay(tree, cache.taxonomy, source.name)
     leaves = {split: mapping[found] for split, found in cache.leaves.items()}
     _check(source, own, leaves, any_counts)
-    for warning in cache.meta["warnings"]:
+    for warning in cache.meta.warnings:
         log.warning("%s", warning)
     return _assemble(source, cache, own, leaves)
 
@@ -120,15 +120,13 @@ def _check(source: Source, tree: Taxonomy, leaves: Mapping[str, NDArray[np.int64
 def _assemble(
     source: Source, cache: Cache, tree: Taxonomy, leaves: Mapping[str, NDArray[np.int64]]
 ) -> Dataset:
-    skipped = cache.meta["broken"]
-    notes = (*cache.meta["notes"], *cache.meta["warnings"])
+    skipped = cache.meta.broken
+    notes = (*cache.meta.notes, *cache.meta.warnings)
     if skipped:
         notes = (*notes, f"{len(skipped)} broken images are left out: see {cache.folder / 'broken.txt'}")
     train, test = (Split(cache.images[split], leaves[split]) for split in SPLITS)
     dataset = Dataset(source.name, train, test, tree, source.mean, source.std, "", notes)
-    return replace(
-        dataset, fingerprint=fingerprint([cache.meta["sha256"][split] for split in SPLITS], dataset)
-    )
+    return replace(dataset, fingerprint=fingerprint([cache.meta.sha256[split] for split in SPLITS], dataset))
 
 
 def _lay(tree: Taxonomy | None, own: Taxonomy, name: str) -> tuple[NDArray[np.int64], Taxonomy]:

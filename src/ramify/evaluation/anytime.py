@@ -13,6 +13,7 @@ from ramify.classes import Classes
 from ramify.datasets import Split
 from ramify.evaluation.metrics import class_accuracy, level_accuracy
 from ramify.taxonomy import Taxonomy
+from ramify.typed import from_dict
 
 Ints = npt.NDArray[np.int64]
 SUBSET_SEED = 0  # the periodic evaluations of all runs use the same images
@@ -93,6 +94,6 @@ class Record:
     eval_seconds: float
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Record:
-        """The record of a line."""
-        return cls(**values)
+    def from_dict(cls, values: dict[str, Any], where: str = "a record is damaged") -> Record:
+        """The record of a line; `where` names it in errors."""
+        return from_dict(cls, values, where)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ class SharedEngine(Engine):
         super().__init__(*args, **kwargs)
         self.turns = Turns()
 
-    def adopt(self, weights: dict[str, Tensor], classes: list[tuple[int, str]]) -> None:
+    def adopt(self, weights: dict[str, Tensor], classes: Sequence[tuple[int, str]]) -> None:
         """Take over a network that was trained elsewhere, with the classes of its outputs."""
         if self.recipe.answer is not None:
             raise RamifyError(

@@ -31,9 +31,9 @@ from ramify.methods.settings import (
     FlexibleSettings,
     NetworkSettings,
 )
-from ramify.runs.config import from_dict
 from ramify.runs.run import pick_device
 from ramify.taxonomy import Taxonomy, read_taxonomy
+from ramify.typed import from_dict
 
 Network = str | dict[str, Any] | NetworkSettings | nn.Module
 
@@ -86,7 +86,7 @@ class Learner:
             **settings,
         }
         for name, value, least, most in (("image_size", image_size, 1, MAX_SIZE), ("seed", seed, 0, 2**63)):
-            if not isinstance(value, int) or not least <= value <= most:
+            if type(value) is not int or not least <= value <= most:
                 raise RamifyError(f"{name} is {value!r}; it must be a whole number, {least} or more")
         self.settings = _settings(memory_size, network, settings)
         self.taxonomy = read_taxonomy(taxonomy) if isinstance(taxonomy, str | Path) else taxonomy

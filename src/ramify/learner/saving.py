@@ -4,25 +4,45 @@ from __future__ import annotations
 
 import copy
 import json
+import math
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from safetensors import SafetensorError, safe_open
-from torch import nn
+import torch
+from safetensors import safe_open
+from torch import Tensor, nn
 
 from ramify import __version__
+from ramify.datasets.dataset import Channels
 from ramify.errors import RamifyError
-from ramify.files import fitting
+from ramify.files import check_format, fitting
+from ramify.learner.labels import as_levels
 from ramify.methods.recipe import Method
-from ramify.runs.config import to_dict
+from ramify.methods.settings import NetworkSettings
+from ramify.networks import build_backbone
+from ramify.runs.folder import FORMAT
 from ramify.statefiles import load_state, save_state
 from ramify.taxonomy import Taxonomy, read_taxonomy
+from ramify.typed import from_dict, to_dict
 
 if TYPE_CHECKING:
     from ramify.learner.learner import Learner
 
 FILE = "learner.safetensors"  # the only file, so a folder is replaced at once
 RUN_FILE = "model.safetensors"  # what `ramify run` leaves
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What the header of a run's model says."""
+
+    method: str
+    network: NetworkSettings
+    image_size: int
+    mean: Channels
+    std: Channels
+    classes: tuple[tuple[int, str], ...]
 
 
 def name_of(method: str | Method) -> str:
@@ -130,25 +150,51 @@ def _from_run(
     kind: type[Learner], path: Path, device: str, method: str | Method | None, network: nn.Module | None
 ) -> Learner:
     """A learner with the final network, the classes and the tree of a run; its memory begins empty."""
-    try:
-        with safe_open(path / RUN_FILE, framework="pt") as file:
-            about = json.loads((file.metadata() or {})["ramify"])
-            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        if network is None and ":" in about["network"]["name"]:
+    file, tree = path / RUN_FILE, read_taxonomy(path / "taxonomy.csv")
+    with fitting(file):
+        about, weights = _trained(file, tree)
+        if network is None and ":" in about.network.name:
             raise RamifyError(
                 f"{path} was made with a network of your own; give it again: load(…, network=…)"
             )
+        if network is None:
+            _refuse_misfit(about.network, weights, file)
         learner = kind(
             method or "pl-fms",
-            image_size=about["image_size"],
-            network=network or about["network"],
-            taxonomy=read_taxonomy(path / "taxonomy.csv"),
+            image_size=about.image_size,
+            network=network or about.network,
+            taxonomy=tree,
             device=device,
-            mean=tuple(about["mean"]),
-            std=tuple(about["std"]),
+            mean=about.mean,
+            std=about.std,
         )
-        learner._engine.adopt(weights, about["classes"])
-    except (OSError, SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
-        reason = str(error).splitlines()[0]
-        raise RamifyError(f"{path / RUN_FILE} cannot be used ({type(error).__name__}: {reason})") from None
+        learner._engine.adopt(weights, about.classes)
     return learner
+
+
+def _trained(file: Path, tree: Taxonomy) -> tuple[Trained, dict[str, Tensor]]:
+    """What a run says of its network, and the weights."""
+    with safe_open(file, framework="pt") as opened:
+        header = json.loads((opened.metadata() or {}).get("ramify", "{}"))
+        check_format(header.pop("format", None), file, FORMAT)
+        about = from_dict(Trained, header, f"{file} is damaged")
+        weights = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
+    as_levels([level for level, _ in about.classes], [label for _, label in about.classes], tree)
+    if not about.classes or len(set(about.classes)) < len(about.classes):
+        raise RamifyError(f"{file} is damaged: its classes must be one or more, and none twice")
+    if not all(map(math.isfinite, (*about.mean, *about.std))) or min(about.std) <= 0:
+        raise RamifyError(f"{file} is damaged: mean and std must be finite, and std above 0")
+    return about, weights
+
+
+def _refuse_misfit(network: NetworkSettings, weights: dict[str, Tensor], file: Path) -> None:
+    """Refuse weights of another network than the one that is named, before that is given any memory."""
+    with torch.device("meta"):
+        named = build_backbone(network.name, network.stem, network.width).state_dict()
+    if any(value.shape != _shape(weights.get(f"backbone.{name}")) for name, value in named.items()):
+        named_so = f"{network.name} × {network.width:g}"
+        raise RamifyError(f"{file} is damaged: its weights are not those of {named_so}; run it again")
+
+
+def _shape(value: Tensor | None) -> torch.Size | None:
+    return None if value is None else value.shape

@@ -89,7 +89,7 @@ class ResNet(nn.Module):
 
     def _initialise(self, generator: torch.Generator | None) -> None:
         for module in self.modules():
-            if isinstance(module, nn.Conv2d):
+            if isinstance(module, nn.Conv2d) and not module.weight.is_meta:  # that has shapes, no values
                 nn.init.kaiming_normal_(
                     module.weight, mode="fan_out", nonlinearity="relu", generator=generator
                 )

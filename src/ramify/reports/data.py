@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,19 @@ import numpy.typing as npt
 
 from ramify.errors import RamifyError
 from ramify.evaluation.anytime import Record
-from ramify.runs.config import Config, from_dict
+from ramify.files import check_format, fitting, read_json
+from ramify.reports.checks import (
+    check_class_accuracy,
+    check_classes,
+    check_facts,
+    check_record,
+    check_result,
+)
+from ramify.runs.config import Config
+from ramify.runs.folder import FORMAT
 from ramify.runs.result import Result
 from ramify.taxonomy import Taxonomy, read_taxonomy
+from ramify.typed import from_dict
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -53,8 +64,7 @@ class RunData:
     @cached_property
     def task_ends(self) -> tuple[int, ...]:
         """Samples seen at the end of each task."""
-        sizes = [task["samples"] for task in self.facts["stream"]["tasks"]]
-        return tuple(int(end) for end in np.cumsum(sizes))
+        return tuple(accumulate(task["samples"] for task in self.facts["stream"]["tasks"]))
 
     @cached_property
     def answers(self) -> Answers | None:
@@ -77,20 +87,11 @@ def load_run(path: str | Path) -> RunData:
         raise RamifyError(
             f"{folder} holds no run (no config.json): give the folder of a run, or one with runs below it"
         )
-    facts = _json(folder / "config.json")
-    try:
-        config = from_dict(Config, facts.pop("config"), f"{folder / 'config.json'}")
-        [int(task["samples"]) for task in facts["stream"]["tasks"]]
-    except (KeyError, TypeError, ValueError) as error:
-        raise RamifyError(f"{folder / 'config.json'} is damaged: no usable {error}; run it again") from None
-    result = None
-    if (folder / "result.json").exists():
-        try:
-            result = Result.from_dict(_json(folder / "result.json"))
-        except TypeError as error:
-            raise RamifyError(f"{folder / 'result.json'} is of another version: {error}") from None
+    facts = _facts(folder / "config.json")
+    config = from_dict(Config, facts.pop("config", None), f"{folder / 'config.json'}")
     tree = read_taxonomy(folder / "taxonomy.csv")
-    return RunData(folder, config, facts, _records(folder / "records.jsonl"), result, tree)
+    records = _records(folder / "records.jsonl", tree)
+    return RunData(folder, config, facts, records, _result(folder / "result.json", tree), tree)
 
 
 def find_runs(paths: Iterable[str | Path], within: Path | None = None) -> list[Path]:
@@ -125,46 +126,56 @@ def finished(runs: Iterable[RunData]) -> list[tuple[RunData, Result]]:
     return [(run, run.result) for run in runs if run.result is not None]
 
 
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise RamifyError(f"{path} cannot be read: {error.strerror}") from None
-    except ValueError as error:
-        raise RamifyError(f"{path} is damaged: {error}; run it again") from None
-    if not isinstance(values, dict):
-        raise RamifyError(f"{path} is damaged: it holds no table of values; run it again")
-    return values
+def _facts(path: Path) -> dict[str, Any]:
+    facts = read_json(path)
+    check_format(facts.pop("format", None), path, FORMAT)
+    check_facts(facts, f"{path} is damaged")
+    return facts
 
 
-def _records(path: Path) -> tuple[Record, ...]:
+def _records(path: Path, tree: Taxonomy) -> tuple[Record, ...]:
     """The whole lines of records.jsonl; a last line without its end is still being written."""
     if not path.exists():
         return ()
-    *lines, _unfinished = path.read_bytes().split(b"\n")
-    records = []
-    for number, line in enumerate(lines, 1):
-        try:
-            records.append(Record.from_dict(json.loads(line)))
-        except (ValueError, TypeError) as error:
-            raise RamifyError(f"{path} line {number} is damaged: {error}; run it again") from None
-    return tuple(records)
+    with fitting(path):
+        *lines, _unfinished = path.read_bytes().split(b"\n")
+    return tuple(_record(line, tree, f"{path} line {number}") for number, line in enumerate(lines, 1))
+
+
+def _record(line: bytes, tree: Taxonomy, where: str) -> Record:
+    try:
+        record = Record.from_dict(json.loads(line), f"{where} is damaged")
+    except (ValueError, RecursionError) as error:
+        raise RamifyError(f"{where} is damaged: {error}; run it again") from None
+    check_record(record, tree, f"{where} is damaged")
+    return record
+
+
+def _result(path: Path, tree: Taxonomy) -> Result | None:
+    if not path.exists():
+        return None
+    result = Result.from_dict(read_json(path), path)
+    check_result(result, tree, f"{path} is damaged")
+    return result
 
 
 def _answers(path: Path, tree: Taxonomy) -> Answers:
-    from safetensors import SafetensorError
-    from safetensors.numpy import load_file
+    from safetensors import safe_open
 
-    try:
-        arrays = load_file(path)
-        predictions, truth = (arrays[name].astype(np.int64) for name in ("predictions", "truth"))
-    except (SafetensorError, OSError, KeyError) as error:
-        raise RamifyError(f"{path} cannot be read: {error}; run it again") from None
-    if predictions.shape != truth.shape or predictions.shape[1:] != (tree.depth,):
-        raise RamifyError(f"{path} holds answers {predictions.shape} for {tree.depth} levels: it is damaged")
-    accuracy = {
-        level: arrays[f"accuracy.{level}"].astype(np.float64)
-        for level in range(1, tree.depth + 1)
-        if f"accuracy.{level}" in arrays
-    }
-    return Answers(predictions, truth, accuracy)
+    with fitting(path), safe_open(path, framework="np") as file:
+        about = json.loads((file.metadata() or {}).get("ramify", "{}"))
+        check_format(about.get("format", FORMAT), path, FORMAT)  # older files have no format: it is 1
+        arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        predictions, truth = arrays["predictions"], arrays["truth"]
+    where = f"{path} is damaged"
+    check_classes(predictions, "predictions", -1, tree, where)
+    check_classes(truth, "truth", 0, tree, where)
+    if predictions.shape != truth.shape:
+        raise RamifyError(f"{where}: {len(predictions)} predictions for {len(truth)} images; run it again")
+    accuracy: dict[int, Floats] = {}
+    for level in range(1, tree.depth + 1):
+        shares = arrays.get(f"accuracy.{level}")
+        if shares is not None:
+            check_class_accuracy(shares, level, tree, where)
+            accuracy[level] = shares.astype(np.float64)
+    return Answers(predictions.astype(np.int64), truth.astype(np.int64), accuracy)

@@ -12,7 +12,7 @@ from ramify.errors import RamifyError
 from ramify.files import beside, write_atomic
 from ramify.reports.data import RunData, finished
 from ramify.reports.series import flat
-from ramify.runs.config import to_dict
+from ramify.typed import to_dict
 
 Rows = list[dict[str, Any]]
 

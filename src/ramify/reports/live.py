@@ -74,7 +74,9 @@ class Folder:
         known = self._runs.get(path)
         if known is None or known[0] != stamp:
             try:
-                known = (stamp, load_run(path))
+                run = load_run(path)
+                _ = run.answers  # read now, while what is damaged can still be told
+                known = (stamp, run)
             except RamifyError as error:
                 known = (stamp, str(error))
             self._runs[path] = known

@@ -9,8 +9,9 @@ from typing import Any
 from ramify.reports.data import RunData
 from ramify.reports.palette import KNOWN, Style, styles
 from ramify.reports.paper import display_name
-from ramify.runs.config import Config, to_dict
+from ramify.runs.config import Config
 from ramify.taxonomy import Taxonomy
+from ramify.typed import to_dict
 
 SCENARIO = (
     "dataset",

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
-import difflib
-import functools
 import hashlib
 import json
-import types
-import typing
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from ramify.errors import RamifyError
 from ramify.methods.settings import ImportanceSettings, PseudoLabelSettings, Settings
-
-T = TypeVar("T")
+from ramify.typed import to_dict
 
 
 @dataclass(frozen=True)
@@ -87,62 +81,3 @@ def _difference(values: dict[str, Any], default: dict[str, Any]) -> dict[str, An
         if value != default[key]:
             found[key] = _difference(value, default[key]) if isinstance(value, dict) else value
     return found
-
-
-def to_dict(config: Any) -> dict[str, Any]:
-    """A config as plain JSON values."""
-    values: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(config)))
-    return values
-
-
-def from_dict(cls: type[T], values: dict[str, Any], where: str, base: T | None = None) -> T:
-    """A config from nested values, over `base` where one is given; unknown and ill-typed fields are refused.
-
-    `where` names the source in errors.
-    """
-    hints = _hints(cls)  # type: ignore[arg-type]
-    known = {f.name for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
-    given: dict[str, Any] = {}
-    for key, value in values.items():
-        name = key.replace("-", "_")
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(sorted(known))}"
-            raise RamifyError(f"{where}: no field {key!r}; {hint}")
-        if dataclasses.is_dataclass(hints[name]):
-            if not isinstance(value, dict):
-                raise RamifyError(f"{where}: {key} is {value!r}; it must be a table of fields")
-            current = None if base is None else getattr(base, name)
-            value = from_dict(hints[name], value, f"{where}: {key}", current)
-        else:
-            value = _typed(hints[name], value, f"{where}: {key}")
-        given[name] = value
-    return cls(**given) if base is None else dataclasses.replace(base, **given)  # type: ignore[type-var]
-
-
-@functools.cache
-def _hints(cls: type[Any]) -> dict[str, Any]:
-    return typing.get_type_hints(cls)
-
-
-def _typed(hint: Any, value: Any, where: str) -> Any:
-    """`value` if it has the hinted type (whole numbers count as floats, lists as tuples)."""
-    origin, options = typing.get_origin(hint), typing.get_args(hint)
-    if origin in (typing.Union, types.UnionType):
-        if value is None and type(None) in options:
-            return None
-        hint = next(o for o in options if o is not type(None))
-        origin, options = typing.get_origin(hint), typing.get_args(hint)
-    if origin is Literal:
-        if value in options:
-            return value
-        raise RamifyError(f"{where} is {value!r}; it must be one of {', '.join(map(str, options))}")
-    if origin is tuple:
-        if isinstance(value, list | tuple):
-            return tuple(_typed(options[0], v, where) for v in value)
-        raise RamifyError(f"{where} is {value!r}; it must be a list")
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if isinstance(value, hint) and (hint is bool or not isinstance(value, bool)):
-        return value
-    raise RamifyError(f"{where} is {value!r}; it must be of type {hint.__name__}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import logging
 import os
@@ -26,7 +25,7 @@ from safetensors.torch import save_file
 
 from ramify.errors import RamifyError
 from ramify.evaluation.anytime import Record
-from ramify.files import beside, fitting, locked, sync, write_atomic, writing
+from ramify.files import beside, check_format, fitting, locked, sync, write_atomic, writing
 from ramify.runs.result import Result
 from ramify.taxonomy import write_taxonomy
 
@@ -167,10 +166,7 @@ class RunFolder:
     def about(self) -> dict[str, Any]:
         """What config.json says."""
         values = self._read_json("config.json")
-        if values.get("format") != FORMAT:
-            raise RamifyError(
-                f"{self.path}/config.json has format {values.get('format')!r}; this ramify reads {FORMAT}"
-            )
+        check_format(values.get("format"), self.path / "config.json", FORMAT)
         missing = [key for key, kind in PARTS.items() if not isinstance(_part(values, key), kind)]
         if missing:
             raise RamifyError(f"{self.path}/config.json is damaged: no usable {missing[0]!r} in it")
@@ -243,7 +239,8 @@ class RunFolder:
             ends = np.stack([end.get(level, unseen) for end in task_ends])
             arrays[f"accuracy.{level}"] = ends.astype(np.float32)
         with beside(self.path / "predictions.safetensors", make_folder=False) as temporary:
-            save_file({name: torch.from_numpy(array) for name, array in arrays.items()}, temporary)
+            tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+            save_file(tensors, temporary, {"ramify": json.dumps({"format": FORMAT})})
 
     def write_model(self, weights: dict[str, torch.Tensor], about: dict[str, Any]) -> None:
         """The final network, with what is needed to use it."""
@@ -254,13 +251,13 @@ class RunFolder:
         """The figures; the last file of a run, so it is there only if all others are."""
         with writing(self.path):
             sync(self.path / "records.jsonl")
-        self._write_json("result.json", dataclasses.asdict(result))
+        self._write_json("result.json", result.to_dict())
 
     def result(self) -> Result:
         """The figures of a finished run."""
         values = self._read_json("result.json")
         with fitting(self.path / "result.json"):
-            return Result.from_dict(values)
+            return Result.from_dict(values, self.path / "result.json")
 
 
 def _part(values: Any, key: str) -> Any:

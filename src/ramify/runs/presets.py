@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ramify.errors import RamifyError
-from ramify.runs.config import Config, from_dict
+from ramify.runs.config import Config
+from ramify.typed import from_dict
 
 if sys.version_info >= (3, 11):
     import tomllib

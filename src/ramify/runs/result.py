@@ -13,7 +13,10 @@ import numpy.typing as npt
 
 from ramify.evaluation import metrics
 from ramify.evaluation.anytime import Evaluation, Evaluator, Record
+from ramify.files import check_format
+from ramify.typed import from_dict, to_dict
 
+FORMAT = 1
 Levels = dict[str, float]
 
 
@@ -98,6 +101,12 @@ class Result:
         )
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Result:
-        """The result of a result.json."""
-        return cls(**values)
+    def from_dict(cls, values: dict[str, Any], path: Path) -> Result:
+        """The result of a result.json; `path` names it in errors. Older files have no format: it is 1."""
+        check_format(values.get("format", FORMAT), path, FORMAT)
+        fields = {name: value for name, value in values.items() if name != "format"}
+        return from_dict(cls, fields, f"{path} is damaged")
+
+    def to_dict(self) -> dict[str, Any]:
+        """What result.json holds."""
+        return {"format": FORMAT, **to_dict(self)}

@@ -20,11 +20,12 @@ from ramify.methods import Engine, find_method
 from ramify.methods.recipe import build_recipe
 from ramify.randomness import Generators
 from ramify.runs.answers import take
-from ramify.runs.config import Config, to_dict
+from ramify.runs.config import Config
 from ramify.runs.folder import RunFolder
 from ramify.runs.result import Result
 from ramify.state import State
 from ramify.streams import Stream, build_stream
+from ramify.typed import to_dict
 
 CHUNK = 8  # samples handed over at a time: between two such parts a checkpoint can be written
 Ints = npt.NDArray[np.int64]

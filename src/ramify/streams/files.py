@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ramify.errors import RamifyError
-from ramify.files import write_atomic
+from ramify.files import check_format, write_atomic
 from ramify.streams.stream import Stream
 from ramify.taxonomy import Taxonomy
 from ramify.taxonomy.read import read_table, read_text
@@ -77,9 +77,7 @@ def _facts(text: str | None, path: Path) -> dict[str, Any]:
         facts = None
     if not isinstance(facts, dict):
         raise RamifyError(f"{path} is no ramify stream: its metadata has no readable {FORMAT!r}")
-    version = facts.pop("version", None)
-    if version != VERSION:
-        raise RamifyError(f"{path} has stream format {version!r}, this ramify reads {VERSION}: build it anew")
+    check_format(facts.pop("version", None), path, VERSION)
     wrong = [key for key, kind in _FIELDS.items() if type(facts.get(key)) is not kind]
     numbers = [] if wrong else [*facts["levels"], *facts["classes"]]
     if wrong or facts.keys() != _FIELDS.keys() or any(type(number) is not int for number in numbers):

@@ -7,12 +7,13 @@ from dataclasses import asdict
 from pathlib import Path
 
 from ramify.errors import RamifyError
-from ramify.files import write_atomic
-from ramify.runs.config import Config, from_dict
+from ramify.files import check_format, fitting, read_json, write_atomic
+from ramify.runs.config import Config
 from ramify.runs.folder import RunFolder
 from ramify.runs.result import Result
 from ramify.sweeps.cost import Totals
 from ramify.sweeps.study import Study, StudyRun
+from ramify.typed import from_dict
 
 FORMAT = 1
 
@@ -56,24 +57,22 @@ class StudyFolder:
     def paper_seconds(self, results: dict[str, Result]) -> float | None:
         """What these runs would take with the paper's settings, if that was kept."""
         try:
-            totals = json.loads((self.path / "totals.json").read_text(encoding="utf-8"))
+            totals = read_json(self.path / "totals.json")
             return float(totals["paper_seconds"]) if totals["of"] == sorted(results) else None
-        except (OSError, ValueError, KeyError, TypeError):
+        except (RamifyError, KeyError, TypeError, ValueError, OverflowError):
             return None
 
     def check(self, study: Study) -> None:
         """Refuse a folder that belongs to another study, or that holds something else."""
-        try:
-            there = json.loads((self.path / "study.json").read_text(encoding="utf-8"))
-            name, names = there["name"], set(there["runs"])
-        except FileNotFoundError:
+        path = self.path / "study.json"
+        if not path.exists():
             if self.path.exists() and (not self.path.is_dir() or self._visible()):
-                raise RamifyError(
-                    f"{self.path} is not empty and holds no study; choose another --out"
-                ) from None
+                raise RamifyError(f"{self.path} is not empty and holds no study; choose another --out")
             return
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise RamifyError(f"{self.path / 'study.json'} cannot be read: {error}") from None
+        there = read_json(path)
+        check_format(there.get("format"), path, FORMAT)
+        with fitting(path):
+            name, names = there["name"], set(there["runs"])
         if names.isdisjoint(run.name for run in study):
             raise RamifyError(
                 f"{self.path} belongs to another study, {name!r}: none of its {len(names)} runs is in "

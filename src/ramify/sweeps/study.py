@@ -12,8 +12,9 @@ from typing import Any
 
 from ramify.errors import RamifyError
 from ramify.methods import find_method
-from ramify.runs.config import Config, from_dict
+from ramify.runs.config import Config
 from ramify.runs.presets import read_toml, resolve
+from ramify.typed import from_dict
 
 Values = Mapping[str, Any]
 KEYS = ("name", "preset", "fixed", "axes", "block")

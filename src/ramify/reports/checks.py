@@ -1,0 +1,108 @@
+"""What the files of a run may say, given its tree: whatever is drawn lies within these bounds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ramify.errors import RamifyError
+from ramify.evaluation.anytime import Record
+from ramify.runs.result import Result
+from ramify.taxonomy import Taxonomy
+
+PARTS: dict[str, type] = {"dataset": dict, "versions": dict, "command": list}  # of config.json, where given
+
+
+def check_facts(facts: Mapping[str, Any], where: str) -> None:
+    """The parts of config.json that reports use."""
+    stream = facts.get("stream")
+    tasks = stream.get("tasks") if isinstance(stream, dict) else None
+    sizes = [task.get("samples") if isinstance(task, dict) else None for task in _listed(tasks)]
+    if not sizes or any(type(size) is not int or size < 1 for size in sizes):
+        raise RamifyError(f"{where}: no usable 'stream': it must have tasks, each of 1 sample or more")
+    for name, kind in PARTS.items():
+        if not isinstance(facts.get(name, kind()), kind):
+            raise RamifyError(f"{where}: no usable {name!r}: it must be a {kind.__name__}")
+    if not isinstance(facts.get("preset"), str | None):
+        raise RamifyError(f"{where}: no usable 'preset': it must be a name")
+
+
+def check_record(record: Record, tree: Taxonomy, where: str) -> None:
+    """One any-time evaluation."""
+    counts = ("samples", "updates", "task", "train_seconds", "eval_seconds")
+    _within(where, 0, math.inf, _fields(record, *counts))
+    for name in ("accuracy", "classes_seen", "memory", "memory_classes"):
+        _levels(where, name, getattr(record, name), tree)
+    _within(where, 0, 1, record.accuracy)
+    _within(where, 0, math.inf, record.classes_seen)
+    _within(where, 0, math.inf, record.memory)
+    if not record.accuracy.keys() <= record.classes_seen.keys():
+        raise RamifyError(f"{where}: classes_seen lacks a level of accuracy; both must have the same")
+    for level, stored in record.memory_classes.items():
+        size = tree.sizes[int(level) - 1]
+        if len(stored) != size or min(stored) < 0:
+            raise RamifyError(
+                f"{where}: memory_classes.{level} has {len(stored)} counts; it must have {size}, 0 or more"
+            )
+
+
+def check_result(result: Result, tree: Taxonomy, where: str) -> None:
+    """The figures of a finished run."""
+    for name in ("final_accuracy", "auc", "average_accuracy", "forgetting"):
+        _levels(where, name, getattr(result, name), tree)
+        _within(where, -1 if name == "forgetting" else 0, 1, getattr(result, name))
+    _within(where, 0, 1, _fields(result, "consistency", "path_accuracy"))
+    _within(where, 0, math.inf, _fields(result, "samples", "updates", "seconds", "peak_memory"))
+    work = ("images_forward", "images_backward", "images_memory", "images_evaluation")
+    _within(where, 0, math.inf, _fields(result, *work))
+    severity = result.mistake_severity
+    if severity.keys() != {"mistakes", "all"}:
+        raise RamifyError(f"{where}: mistake_severity must have 'mistakes' and 'all', and nothing else")
+    _within(where, 0, tree.depth, {name: value for name, value in severity.items() if value is not None})
+
+
+def check_classes(classes: npt.NDArray[Any], name: str, least: int, tree: Taxonomy, where: str) -> None:
+    """Classes at every level of the tree, [n, levels], from `least` on."""
+    if classes.dtype.kind not in "iu" or classes.ndim != 2 or classes.shape[1] != tree.depth:
+        raise RamifyError(
+            f"{where}: {name} is {classes.dtype} {classes.shape}; it must be whole numbers [n, {tree.depth}]"
+        )
+    if len(classes) and ((classes < least).any() or (classes >= np.array(tree.sizes)).any()):
+        raise RamifyError(f"{where}: {name} has classes that the tree {tree.sizes} does not have")
+
+
+def check_class_accuracy(shares: npt.NDArray[Any], level: int, tree: Taxonomy, where: str) -> None:
+    """The accuracy of each class of a level at each task's end, [tasks, classes], nan for not yet seen."""
+    size = tree.sizes[level - 1]
+    if shares.dtype.kind != "f" or shares.ndim != 2 or not len(shares) or shares.shape[1] != size:
+        raise RamifyError(
+            f"{where}: accuracy.{level} is {shares.dtype} {shares.shape}; it must be floats [tasks, {size}]"
+        )
+    known = shares[~np.isnan(shares)]
+    if ((known < 0) | (known > 1)).any():
+        raise RamifyError(f"{where}: accuracy.{level} has values outside 0..1")
+
+
+def _listed(values: Any) -> Iterable[Any]:
+    return values if isinstance(values, list) else ()
+
+
+def _fields(values: Record | Result, *names: str) -> dict[str, float]:
+    return {name: getattr(values, name) for name in names}
+
+
+def _within(where: str, low: float, high: float, values: Mapping[str, float]) -> None:
+    for name, value in values.items():
+        if not (low <= value <= high and value < math.inf):
+            bound = "0 or more" if high == math.inf else f"within {low}..{high}"
+            raise RamifyError(f"{where}: {name} is {value}; it must be {bound}")
+
+
+def _levels(where: str, name: str, values: Mapping[str, Any], tree: Taxonomy) -> None:
+    strange = [level for level in values if level not in map(str, range(1, tree.depth + 1))]
+    if strange:
+        raise RamifyError(f"{where}: {name} has level {strange[0]!r:.20}; the tree has 1 to {tree.depth}")

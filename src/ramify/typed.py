@@ -1,0 +1,100 @@
+"""Typed values from plain ones: what JSON, TOML and the command line say of a dataclass's fields."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import functools
+import json
+import types
+import typing
+from typing import Any, Literal, TypeVar
+
+from ramify.errors import RamifyError
+
+T = TypeVar("T")
+
+MOST = 2**63  # whole numbers lie below it, on either side of 0
+
+
+def to_dict(values: Any) -> dict[str, Any]:
+    """A dataclass as plain JSON values."""
+    plain: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(values)))
+    return plain
+
+
+def from_dict(cls: type[T], values: dict[str, Any], where: str, base: T | None = None) -> T:
+    """A dataclass from nested values, over `base` where one is given.
+
+    Unknown, missing and ill-typed fields are refused; `where` names the source in errors.
+    """
+    if not isinstance(values, dict):
+        raise RamifyError(f"{where}: found {_brief(values)}; it must be a table of fields")
+    hints = _hints(cls)  # type: ignore[arg-type]
+    fields = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    given: dict[str, Any] = {}
+    for key, value in values.items():
+        name = key.replace("-", "_")
+        if name not in fields:
+            near = difflib.get_close_matches(name, fields, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(sorted(fields))}"
+            raise RamifyError(f"{where}: no field {key!r}; {hint}")
+        if dataclasses.is_dataclass(hints[name]):
+            current = None if base is None else getattr(base, name)
+            given[name] = from_dict(hints[name], value, f"{where}: {key}", current)
+        else:
+            given[name] = _typed(hints[name], value, f"{where}: {key}")
+    if base is not None:
+        return dataclasses.replace(base, **given)  # type: ignore[type-var]
+    missing = [name for name, field in fields.items() if name not in given and _needed(field)]
+    if missing:
+        raise RamifyError(f"{where}: {missing[0]!r} is missing; it must have {', '.join(fields)}")
+    return cls(**given)
+
+
+@functools.cache
+def _hints(cls: type[Any]) -> dict[str, Any]:
+    return typing.get_type_hints(cls)
+
+
+def _needed(field: dataclasses.Field[Any]) -> bool:
+    return field.default is field.default_factory is dataclasses.MISSING
+
+
+def _typed(hint: Any, value: Any, where: str) -> Any:
+    """`value` if it has the hinted type (whole numbers count as floats, lists as tuples)."""
+    origin, options = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        if value is None and type(None) in options:
+            return None
+        hint = next(o for o in options if o is not type(None))
+        origin, options = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Literal:
+        if value in options:
+            return value
+        raise RamifyError(f"{where} is {_brief(value)}; it must be one of {', '.join(map(str, options))}")
+    if origin is dict:
+        if isinstance(value, dict):
+            return {key: _typed(options[1], v, f"{where}.{key}") for key, v in value.items()}
+        raise RamifyError(f"{where} is {_brief(value)}; it must be a table")
+    if origin in (list, tuple):
+        if not isinstance(value, list | tuple):
+            raise RamifyError(f"{where} is {_brief(value)}; it must be a list")
+        if origin is list or options[-1] is Ellipsis:
+            return origin(_typed(options[0], v, where) for v in value)
+        if len(value) != len(options):
+            raise RamifyError(f"{where} is {_brief(value)}; it must be a list of {len(options)}")
+        return tuple(_typed(option, v, where) for option, v in zip(options, value, strict=True))
+    if hint in (int, float) and isinstance(value, int) and not isinstance(value, bool):
+        if not -MOST < value < MOST:
+            raise RamifyError(f"{where} is {_brief(value)}; it must lie below 2⁶³")
+        return hint(value)
+    if isinstance(value, hint) and (hint is bool or not isinstance(value, bool)):
+        return value
+    raise RamifyError(f"{where} is {_brief(value)}; it must be of type {hint.__name__}")
+
+
+def _brief(value: Any) -> str:
+    """A value as errors show it: of long ones the beginning."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:60]}…"
