@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import functools
 import hashlib
 import json
-import types
-import typing
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 from ramify.errors import RamifyError
 from ramify.methods.settings import Settings
+from ramify.typed import field_types, shown, typed, whole, whole_seed
 
 T = TypeVar("T")
 
@@ -60,11 +58,9 @@ class Config(Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("tasks", "per_class", "limit", "image_size", "eval_every", "eval_images"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise RamifyError(f"{name} is {value}; it must be at least 1")
-        if not 0 <= self.seed < 2**63:
-            raise RamifyError(f"seed is {self.seed}; it must be a whole number from 0, below 2⁶³")
+            if getattr(self, name) is not None:
+                whole(name, getattr(self, name), 1)
+        whole_seed(self.seed)
 
     def digest(self) -> str:
         """A short name for this config, the same wherever it is computed.
@@ -95,7 +91,7 @@ def from_dict(cls: type[T], values: dict[str, Any], where: str, base: T | None =
 
     `where` names the source in errors.
     """
-    hints = _hints(cls)  # type: ignore[arg-type]
+    hints = field_types(cls)  # type: ignore[arg-type]
     known = {f.name for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
     given: dict[str, Any] = {}
     for key, value in values.items():
@@ -106,38 +102,10 @@ def from_dict(cls: type[T], values: dict[str, Any], where: str, base: T | None =
             raise RamifyError(f"{where}: no field {key!r}; {hint}")
         if dataclasses.is_dataclass(hints[name]):
             if not isinstance(value, dict):
-                raise RamifyError(f"{where}: {key} is {value!r}; it must be a table of fields")
+                raise RamifyError(f"{where}: {key} is {shown(value)}; it must be a table of fields")
             current = None if base is None else getattr(base, name)
             value = from_dict(hints[name], value, f"{where}: {key}", current)
         else:
-            value = _typed(hints[name], value, f"{where}: {key}")
+            value = typed(hints[name], value, f"{where}: {key}")
         given[name] = value
     return cls(**given) if base is None else dataclasses.replace(base, **given)  # type: ignore[type-var]
-
-
-@functools.cache
-def _hints(cls: type[Any]) -> dict[str, Any]:
-    return typing.get_type_hints(cls)
-
-
-def _typed(hint: Any, value: Any, where: str) -> Any:
-    """`value` if it has the hinted type (whole numbers count as floats, lists as tuples)."""
-    origin, options = typing.get_origin(hint), typing.get_args(hint)
-    if origin in (typing.Union, types.UnionType):
-        if value is None and type(None) in options:
-            return None
-        hint = next(o for o in options if o is not type(None))
-        origin, options = typing.get_origin(hint), typing.get_args(hint)
-    if origin is Literal:
-        if value in options:
-            return value
-        raise RamifyError(f"{where} is {value!r}; it must be one of {', '.join(map(str, options))}")
-    if origin is tuple:
-        if isinstance(value, list | tuple):
-            return tuple(_typed(options[0], v, where) for v in value)
-        raise RamifyError(f"{where} is {value!r}; it must be a list")
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if isinstance(value, hint) and (hint is bool or not isinstance(value, bool)):
-        return value
-    raise RamifyError(f"{where} is {value!r}; it must be of type {hint.__name__}")
