@@ -73,6 +73,13 @@ def whole_seed(value: Any) -> int:
     return whole("seed", value, 0, 2**63 - 1)
 
 
+def seconds(name: str, value: float) -> float:
+    """`value` if it can be a number of seconds."""
+    if not value >= 0:
+        raise RamifyError(f"{name} is {value}; it is a number of seconds, 0 or more")
+    return value
+
+
 def shown(value: Any) -> str:
     """A value for an error: in one line, cut where it is long."""
     return " ".join(_REPR.repr(value).split())
