@@ -29,6 +29,7 @@ RUN = "run --image-size 8 --network.name tiny_runs:network --limit 48 --threads 
 OWN = "run --image-size 8 --network.name tiny_runs:network --setup disjoint --tasks 2 --threads 1 --out out"
 PRESET, STREAM, SAVED = f"{RUN} --preset a.toml", f"{RUN} --stream s.csv", f"{RUN} --stream s.stream"
 MANIFEST = f"{OWN} --dataset a.csv"
+LEARN = "learn a.csv --out model"
 COLUMNS = "image,level,label\n"
 TREE = "level1,level2\nanimal,cat\nanimal,dog\nplant,oak\nplant,fir\n"
 ROWS = "path,level1,level2,split\n" + "".join(
@@ -342,6 +343,22 @@ RUNS = {
     "describe a broken model": case("describe a", "a", a__learner_safetensors=b"no"),
     "learn from nothing": case("learn no.csv --out model", "no.csv"),
     "learn without columns": case("learn a.csv --out model", "a.csv", "path", a_csv="x\ny\n"),
+    **{
+        f"learn with {setting[:40]}": case(f"{LEARN} --set {setting}", *says, a_csv="path,label,level\n")
+        for setting, *says in (
+            ("device=5", "--set: no field 'device'"),
+            ("taxonomy=5", "--set: no field 'taxonomy'"),
+            ("mean=5", "--set: no field 'mean'"),
+            ("batch_sise=5", "did you mean 'batch_size'?"),
+            ("network=5 --set network.width=1", "network is 5"),
+            ("network.width=1 --set network=5", "network is 5"),
+            ("lr=" + "[" * 100_000, "lr is '[["),
+            ("lr=1" + "0" * 400, "lr is 1000"),
+            ("lr=0", "lr is 0"),
+        )
+    },
+    "learn and save before now": case(f"{LEARN} --save-every -1", "--save-every is -1", a_csv="x"),
+    "learn and save at no time": case(f"{LEARN} --save-every nan", "--save-every is nan", a_csv="x"),
     "learn by an unknown method": case(
         "learn a.csv --out model --method ear", "ear", a_csv="path,label,level\n"
     ),

@@ -15,22 +15,34 @@ from ramify.evaluation import metrics
 from ramify.learner import Learner
 from ramify.memory import Memory
 from ramify.methods import METHODS, Engine, Settings
+from ramify.methods.checks import ToyNetwork, same, weights
 from ramify.methods.settings import NetworkSettings
+from ramify.runs import Config
 from ramify.runs.run import pick_device
 from ramify.streams import Stream, build_stream
-from ramify.taxonomy import Taxonomy
+from ramify.taxonomy import Taxonomy, read_taxonomy
+from ramify.training.objectives import Forward
 from tiny_runs import network
 
 TREE = Taxonomy.from_rows([("a", "b"), ("a", "c"), ("d", "e")])
 IMAGES = torch.arange(4 * 3 * 8 * 8).remainder(256).to(torch.uint8).view(4, 3, 8, 8)
 FLOATS = IMAGES / 255
 LEAVES = np.array([0, 1, 2] * 4)
+PATHS = np.stack([TREE.leaf_to(1), TREE.leaf_to(2)], 1)
 
 
 def engine(method: str = "er", **changes: Any) -> Engine:
     settings = Settings(memory_size=4, batch_size=4, network=NetworkSettings("tiny_runs:network"))
     arguments = {"image_size": 8, "mean": (0.5,) * 3, "std": (0.2,) * 3} | changes
     return Engine(METHODS[method], settings, **arguments)
+
+
+def memory(size: int = 1) -> Memory:
+    """A memory for four images that has `size` of them."""
+    made = Memory(4, (3, 8, 8))
+    for image in IMAGES[:size]:
+        made.add(image, 0, np.array([0, 1]))
+    return made
 
 
 def observe(images: Any = IMAGES, labels: Any = "abcd", levels: Any = (1, 1, 1, 1)) -> Callable[[], None]:
@@ -60,6 +72,8 @@ def split(images: Any, leaves: Any) -> Callable[[], Split]:
 CALLS: dict[str, tuple[Callable[[], Any], str]] = {
     "float images": (observe(FLOATS), "torch.float32"),
     "images with nan": (observe(FLOATS * float("nan")), "torch.float32"),
+    "no array": (observe([1, 2]), "a list"),
+    "images without values": (observe(IMAGES.to("meta")), "'meta'"),
     "floats cut to bytes": (observe(FLOATS.ceil().to(torch.uint8)), "largest value in 4 images is 1"),
     "one image without its axis": (observe(IMAGES[0]), "shape (3, 8, 8)"),
     "images of another size": (observe(IMAGES[:, :, :4, :4]), "(n, 3, 8, 8)"),
@@ -71,14 +85,40 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
     "level as text": (observe(levels=("1", 1, 1, 1)), "level '1'"),
     "half a level": (observe(levels=(1.5, 1, 1, 1)), "level 1.5"),
     "asking before learning": (lambda: engine().predict(IMAGES), "nothing has been learned"),
+    "asking with floats cut to bytes": (lambda: engine().predict(FLOATS.ceil().byte()), "largest value"),
+    "asking in no parts": (lambda: engine().predict(IMAGES, batch_size=0), "batch_size is 0"),
     "asking with floats": (lambda: engine().predict(FLOATS), "torch.float32"),
     "asking with another size": (lambda: engine().predict(IMAGES.numpy()[:, :, :4, :4]), "(n, 3, 8, 8)"),
     "paths left out": (lambda: engine("pl-fms-t").observe(IMAGES, [*"abcd"], [1] * 4), "paths"),
     "std of 0": (lambda: engine(std=(0.2, 0.0, 0.2)), "std"),
-    "one mean": (lambda: engine(mean=(0.5,)), "mean (0.5,)"),
+    "one mean": (lambda: engine(mean=(0.5,)), "mean is (0.5,)"),
+    "images without a pixel": (lambda: engine(image_size=0), "image_size is 0"),
     "no memory": (lambda: Memory(0, (3, 8, 8)), "at least 1"),
+    "half an image in memory": (lambda: Memory(1.5, (3, 8, 8)), "memory size is 1.5"),
+    "memory: floats": (lambda: memory().add(FLOATS[0], 0), "torch.float32"),
+    "memory: another shape": (lambda: memory().add(IMAGES[0, :, :1, :1], 0), "(3, 1, 1)"),
+    "memory: class": (lambda: memory().add(IMAGES[0], -1), "class -1"),
+    "memory: path of another length": (lambda: memory().add(IMAGES[0], 0, np.array([0])), "1 classes"),
+    "memory: full": (lambda: memory(4).add(IMAGES[0], 0), "full with 4"),
+    "memory: replacing nothing": (lambda: memory().replace(3, IMAGES[0], 0), "slot 3"),
     "memory of less than none": (lambda: Settings(memory_size=-1), "memory_size is -1"),
+    "settings: half an image": (lambda: Settings(memory_size=1.5), "memory_size is 1.5"),
+    "settings: text for a number": (lambda: Settings(lr="x"), "lr is 'x'"),
+    "settings: too large for a float": (lambda: Settings(lr=10**400), "below 2⁶³"),
+    "settings: truth for a number": (lambda: Settings(batch_size=True), "batch_size is True"),
+    "settings: array for a number": (lambda: Settings(lr=np.ones((9, 9))), "lr is array"),
+    "settings: text for a table": (lambda: Settings(network="resnet18"), "NetworkSettings"),
+    "settings: width": (lambda: NetworkSettings(width="wide"), "width is 'wide'"),
+    "settings: unknown stem": (lambda: NetworkSettings(stem=[1]), "imagenet, cifar"),
+    "config: half a sample": (lambda: Config(limit=2.5), "limit is 2.5"),
+    "config: half a period": (lambda: Config(eval_every=1.5), "eval_every is 1.5"),
+    "config: one level": (lambda: Config(levels=3), "levels is 3; it must be a list"),
+    "config: unknown moment": (lambda: Config(eval_at="x"), "any-time, task-ends"),
+    "config: seed": (lambda: Config(seed=2**63), "seed is"),
+    "network for something else": (lambda: engine(network=torch.nn.Linear(3, 3)), "(1, 3, 8, 8)"),
+    "network without weights": (lambda: engine(network=torch.nn.Linear(3, 3, device="meta")), "'meta'"),
     "network of another shape": (lambda: engine(network=torch.nn.Identity()), "features of shape"),
+    "list of devices": (lambda: pick_device(["cpu"]), "['cpu'] is not available"),
     "device": (lambda: pick_device("tpu"), "'tpu' is not available"),
     "learner: device": (lambda: Learner(device="tpu"), "tpu"),
     "learner: floats": (lambda: Learner(network=network()).partial_fit(FLOATS, [*"abcd"], [1] * 4), "uint8"),
@@ -98,6 +138,11 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
     "leaves as floats": (lambda: build_stream("disjoint", LEAVES / 1, TREE, 0), "float64"),
     "seed as a float": (lambda: build_stream("disjoint", LEAVES, TREE, 0.5), "0.5"),
     "tree: level 0": (lambda: TREE.names(0), "no level 0"),
+    "tree: half a level": (lambda: TREE.names(1.5), "no level 1.5"),
+    "tree: order of level 0": (lambda: TREE.order(0), "no level 0"),
+    "tree: no list of levels": (lambda: TREE.restrict(2), "levels 2"),
+    "tree: half a leaf": (lambda: TREE.lca_height([0.5], [0]), "float64"),
+    "tree: what cannot be read": (lambda: read_taxonomy({"a": "b"}), "taxonomy is {'a': 'b'}"),
     "tree: class beyond": (lambda: TREE.parent(2, 3), "no class 3"),
     "tree: no answer as a leaf": (lambda: TREE.lca_height([0, -1], [0, 0]), "from -1"),
     "split: floats": (split(FLOATS.numpy(), LEAVES[:4]), "float32"),
@@ -111,6 +156,31 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: metrics.class_accuracy(np.zeros(1, int), np.array([-1]), np.ones(2, bool)),
         "from -1",
     ),
+    "accuracy: numbers of seen classes": (
+        lambda: metrics.level_accuracy(np.zeros(1, int), np.zeros(1, int), np.array([0, 1])),
+        "`seen`",
+    ),
+    "accuracy: all levels at once": (
+        lambda: metrics.level_accuracy(PATHS, PATHS, np.ones(3, bool)),
+        "int64 (3, 2)",
+    ),
+    "accuracy: answer beyond": (
+        lambda: metrics.level_accuracy(np.array([2]), np.array([0]), np.ones(2, bool)),
+        "to 2",
+    ),
+    "either accuracy: child beyond": (
+        lambda: metrics.either_accuracy(
+            np.array([0]), np.array([3]), np.array([0]), TREE.up(2, 1), np.ones(2, bool)
+        ),
+        "predicted children run from 3 to 3",
+    ),
+    "consistency: class beyond": (lambda: metrics.consistency(PATHS + 1, TREE), "(2, 3) classes"),
+    "consistency: another tree": (lambda: metrics.consistency(PATHS[:, :1], TREE), "2 levels"),
+    "severity: unequal": (
+        lambda: metrics.mistake_severity(PATHS, PATHS[:1], TREE),
+        "(3, 2) predictions",
+    ),
+    "path accuracy: nothing": (lambda: metrics.path_accuracy(PATHS[:0], PATHS[:0]), "no predictions"),
     "path accuracy: unequal": (
         lambda: metrics.path_accuracy(np.zeros((3, 2), int), np.zeros((1, 2), int)),
         "(3, 2) predictions",
@@ -146,6 +216,45 @@ def test_no_images_are_no_mistake() -> None:
 
 
 def test_dark_images_are_no_mistake() -> None:
-    learner = engine()
-    learner.observe(torch.zeros_like(IMAGES), [*"abcd"], [1] * 4)
+    learner, dark = engine(), torch.zeros_like(IMAGES)
+    learner.observe(dark, [*"abcd"], [1] * 4)
     assert learner.samples == 4
+    assert len(learner.predict(dark)) == 4
+
+
+def test_arrays_are_learned_as_tensors_are() -> None:
+    net = ToyNetwork()
+    one, two = engine(network=net), engine(network=net)
+    one.observe(IMAGES, [*"abcd"], [1] * 4)
+    array = IMAGES.numpy().copy()
+    array.flags.writeable = False
+    two.observe(array, [*"abcd"], [1] * 4)
+    assert same(weights(one), weights(two))
+
+
+def test_a_refused_image_is_not_counted() -> None:
+    full = memory(4)
+    for image in (IMAGES[0], FLOATS[0]):
+        with pytest.raises(RamifyError):
+            full.add(image, 0)
+    with pytest.raises(RamifyError):
+        full.replace(0, FLOATS[0], 1)
+    assert (full.size, full.counts[:2].tolist(), sorted(full.members(0))) == (4, [4, 0], [0, 1, 2, 3])
+
+
+def test_a_broken_update_is_told_and_those_before_it_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = ToyNetwork()
+    learner, twin = engine(network=net), engine(network=net)
+    twin.observe(IMAGES[:2], [*"ab"], [1] * 2)
+    loss = learner.recipe.minimise.loss
+
+    def broken(forward: Forward) -> torch.Tensor:
+        return loss(forward) * (torch.nan if learner.updates == twin.updates else 1)
+
+    monkeypatch.setattr(learner.recipe.minimise, "loss", broken)
+    with pytest.raises(RamifyError) as caught:
+        learner.observe(IMAGES, [*"abcd"], [1] * 4)
+    assert f"nan at update {twin.updates + 1} (sample 4" in str(caught.value)
+    assert "This update was not made; what came before it stays learned" in str(caught.value)
+    assert learner.updates == twin.updates > 0
+    assert same(learner.model.backbone.state_dict(), twin.model.backbone.state_dict())

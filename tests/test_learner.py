@@ -118,6 +118,13 @@ WRONG = {
     "float level": (TOY.images[:1], ["a"], 1.0, "count from 1"),
     "table of levels": (TOY.images[:1], ["a"], np.array([[1]]), "count from 1"),
     "set of labels": (TOY.images[:2], {"a", "b"}, 1, "list"),
+    "set of levels": (TOY.images[:1], ["a"], {1}, "list"),
+    "dict of levels": (TOY.images[:1], ["a"], {1: 2}, "list"),
+    "list of lists": (TOY.images[:1], [["a"]], 1, "strings or integers"),
+    "labels without values": (TOY.images[:1], torch.ones(1, device="meta"), 1, "without values"),
+    "images without values": (TOY.images[:1].to("meta"), ["a"], 1, "'meta'"),
+    "image without pixels": ([Image.new("RGB", (0, 8))], ["a"], 1, "0×8 pixels"),
+    "floats cut to bytes": (TOY.images[:2] // 255, ["a", "b"], 1, "largest value in 2 images is 1"),
     "levels": (TOY.images[:1], ["a"], [1, 2], "2 levels for 1"),
 }
 
@@ -161,12 +168,40 @@ def test_many_threads_that_decode_leave_the_warnings_alone():
         ({"network": "resnet99"}, "no network"),
         ({"device": "tpu"}, "not available"),
         ({"taxonomy": "no-such-tree"}, "no tree"),
-        ({"seed": -1}, "seed"),
+        ({"seed": -1}, "seed is -1"),
+        ({"seed": True}, "seed is True"),
+        ({"seed": 2**63}, "seed is"),
+        ({"image_size": True}, "image_size is True"),
+        ({"device": ["cpu"]}, "not available"),
+        ({"taxonomy": {"a": "b"}}, "taxonomy is {'a': 'b'}; give a Taxonomy"),
+        ({"taxonomy": 5}, "taxonomy is 5"),
+        ({"taxonomy": [("a", "b")]}, "taxonomy is"),
+        ({"mean": ("a", 1, 1)}, "mean is"),
+        ({"mean": "abc"}, "mean is 'abc'"),
+        ({"mean": (0.5, 0.5, float("nan"))}, "mean is"),
+        ({"mean": 5}, "mean is 5"),
+        ({"mean": None}, "mean is None"),
+        ({"mean": [[1], [1, 2], 3]}, "mean is"),
+        ({"std": (1, 1, float("inf"))}, "std is"),
+        ({"std": (1, 0, 1)}, "std is"),
+        ({"network": nn.Linear(3, 3)}, "the network failed on an image"),
+        ({"network": nn.Conv2d(1, 1, 1)}, "the network failed on an image"),
+        ({"network": 5}, "network is 5"),
     ],
 )
 def test_refuses_wrong_settings(given, expected):
-    with pytest.raises(RamifyError, match=expected):
+    with pytest.raises(RamifyError, match=expected) as caught:
         Learner(**given)
+    assert "\n" not in str(caught.value)
+
+
+def test_floats_cut_to_bytes_are_refused_in_every_question_and_dark_images_in_none():
+    ours, dark = taught(), np.zeros((2, 9, 12, 3), np.uint8)
+    for cut in (dark + 1, torch.from_numpy(dark + 1), [Image.fromarray(image) for image in dark + 1]):
+        for ask, *more in ((ours.predict,), (ours.predict_proba, 1), (ours.score, ["a", "b"], 1)):
+            with pytest.raises(RamifyError, match="largest value in 2 images is 1"):
+                ask(cut, *more)
+    assert len(ours.predict(dark)) == len(ours.predict(dark[:1] + 1)) + 1 == 2
 
 
 def test_answers_at_every_level_met():
@@ -191,8 +226,9 @@ def test_answers_at_every_level_met():
     assert ours.score(TOY.images[:4], ["never seen"] * 4, 2) == 0
     assert ours.score(TOY.images[:4], ["never seen"] * 4, 9) == 0
     assert len(ours.predict(TOY.images[:0])) == 0
-    with pytest.raises(RamifyError, match="level 3"):
-        ours.predict_proba(TOY.images, 3)
+    for unknown in (3, np.array([1, 2]), {1}):
+        with pytest.raises(RamifyError, match="has not been met; known levels"):
+            ours.predict_proba(TOY.images, unknown)
     with pytest.raises(RamifyError, match="crm"):
         ours.predict(TOY.images, decode="best")
 
@@ -314,6 +350,19 @@ def test_keeps_settings_taxonomy_and_labels(tmp_path):
     assert loaded.labels(2) == (10, 12)
     assert loaded.memory_counts() == ours.memory_counts()
     assert repr(loaded) == repr(ours)
+
+
+def test_notes_that_are_no_json_are_refused_and_the_saved_learner_stays(tmp_path):
+    ours = taught()
+    ours.save(tmp_path)
+    before = (tmp_path / "learner.safetensors").read_bytes()
+    loop = []
+    loop.append(loop)
+    for wrong in (object(), {1, 2}, loop):
+        ours.notes["mine"] = wrong
+        with pytest.raises(RamifyError, match="`notes`"):
+            ours.save(tmp_path)
+    assert (tmp_path / "learner.safetensors").read_bytes() == before
 
 
 def test_loading_imports_nothing_unasked(tmp_path):

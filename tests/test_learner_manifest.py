@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import shutil
 import signal
 import threading
 import time
@@ -14,6 +15,7 @@ from PIL import Image
 
 from ramify import Learner
 from ramify.cli import main
+from ramify.learner.folder import ModelFolder
 from ramify.learner.manifest import Lesson, read_rows, teach
 from ramify.methods.checks import SIZE, Toy, same, weights
 
@@ -114,7 +116,7 @@ def test_reads_on_while_the_file_grows(photos):
     )
     lesson = Lesson(learner, manifest, folder / "photos")
     end = threading.Event()
-    arguments = (lesson, folder / "model", True, 60.0, end.is_set, lambda lesson: None)
+    arguments = (lesson, ModelFolder(folder / "model"), True, 60.0, end.is_set, lambda lesson: None)
     thread = threading.Thread(target=teach, args=arguments)
     thread.start()
     wait_for(lambda: learner.samples == 10)
@@ -285,3 +287,30 @@ def test_settings_on_the_command_line(photos, capsys):
     assert not model(folder / "model").settings.augment.flip
     assert learn(folder, lines[:3], "other", "--set", "flip") == 2
     assert "NAME=VALUE" in capsys.readouterr().err
+
+
+def test_a_setting_of_the_network_leaves_its_name_alone(photos):
+    folder, lines = photos
+    manifest = write(folder / "stream.csv", lines[:3])
+    small = ["--image-size", str(SIZE), "--memory-size", "4", "--network", "resnet34"]
+    width = ["--set", "network.width=0.02", "--out", str(folder / "model")]
+    assert main(["learn", manifest, "--images", str(folder / "photos"), *small, *width]) == 0
+    network = Learner.load(folder / "model").settings.network
+    assert (network.name, network.width, network.stem) == ("resnet34", 0.02, "imagenet")
+
+
+@pytest.mark.parametrize("every", ["0", "1e9"])
+def test_a_folder_that_is_deleted_meanwhile_is_named_and_not_made_again(photos, monkeypatch, capsys, every):
+    folder, lines = photos
+    monkeypatch.setattr("ramify.learner.manifest.CHUNK", 16)
+    step = Lesson.step
+
+    def delete(lesson):
+        step(lesson)
+        if lesson.learned == 32:
+            shutil.rmtree(folder / "model")
+
+    monkeypatch.setattr(Lesson, "step", delete)
+    assert learn(folder, lines, "model", "--save-every", every) == 2
+    assert "was removed or moved while the model was taught" in capsys.readouterr().err.splitlines()[-1]
+    assert not (folder / "model").exists()

@@ -108,7 +108,7 @@ def test_admission_follows_its_bernoulli_anew_at_each_update(rule, T):
     rng = np.random.default_rng(1)
     arrivals, learning = world(rng, samples=160)
     for _ in range(16):
-        learning.memory.add(torch.zeros(1, 1, 1), 0)
+        learning.memory.add(torch.zeros(1, 1, 1, dtype=torch.uint8), 0)
     rehearsal, entered, n = Flexible(rng, T, rule), np.zeros(8, int), 2000
     for _ in range(n):
         batch = rehearsal.compose(arrivals, 16, learning)

@@ -259,7 +259,7 @@ MANY = np.repeat(np.arange(24), 10)
         ("blurry", MANY, TWO, {"m": 20}, "use i-blurry"),
         ("i-blurry", MANY, TWO, {"m": 101}, "percentage"),
         ("i-blurry", MANY, TWO, {"n": float("nan")}, "percentage"),
-        ("disjoint", MANY, TWO, {"seed": -1}, "seed -1"),
+        ("disjoint", MANY, TWO, {"seed": -1}, "seed is -1"),
         ("disjoint", MANY + 1, TWO, {}, "leaf indices run from 1 to 24, the tree has 0 to 23"),
         ("disjoint", MANY * 1.0, TWO, {}, "class indices, found float64"),
         ("disjoint", [], TWO, {}, "class indices"),

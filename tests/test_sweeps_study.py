@@ -100,7 +100,7 @@ def test_blocks_have_axes_settings_and_a_preset_of_their_own(tmp_path: Path) -> 
         ("[axes]\nsetup = ['flat']", "setup is 'flat'; it must be one of"),
         ("[axes]\nseed = [1, 2, 1]", "occurs twice"),
         ("[[block]]\n[[block]]", "occurs twice"),
-        ("[fixed]\nlimit = 0", "limit is 0; it must be at least 1"),
+        ("[fixed]\nlimit = 0", "limit is 0; it must be a whole number, at least 1"),
         ("[fixed]\nlimits = 4", "did you mean 'limit'?"),
         ("seed = 1", "no key 'seed'"),
         ("preset = 'huge'", "no preset 'huge'"),

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ramify.typed import whole_seed
+
 
 class Generators:
     """One independent generator a name, all set by one seed.
@@ -20,7 +22,7 @@ class Generators:
     """
 
     def __init__(self, seed: int) -> None:
-        self.seed = seed
+        self.seed = whole_seed(seed)
         self._made: dict[str, np.random.Generator] = {}
 
     def __getitem__(self, name: str) -> np.random.Generator:

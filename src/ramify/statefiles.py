@@ -22,7 +22,12 @@ def save_state(path: Path, state: State, about: dict[str, Any], make_folder: boo
     """Write a state (nested dicts of tensors, numpy arrays and JSON values), whole or not at all."""
     tensors: dict[str, torch.Tensor] = {}
     tree = _take_apart(state, "", tensors)
-    header = {"ramify": json.dumps({"format": FORMAT, "about": about, "state": tree})}
+    try:
+        header = {"ramify": json.dumps({"format": FORMAT, "about": about, "state": tree})}
+    except (TypeError, ValueError, RecursionError) as error:
+        raise RamifyError(
+            f"{path} cannot be written: {error}; what is saved along (`notes`) must be JSON values"
+        ) from None
     with beside(path, make_folder) as temporary:
         save_file(tensors, temporary, header)
 

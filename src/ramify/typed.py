@@ -1,4 +1,4 @@
-"""Typed values from plain ones: what JSON, TOML and the command line say of a dataclass's fields."""
+"""Values of their declared type: one check for files, command lines and calls from Python."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import dataclasses
 import difflib
 import functools
 import json
+import operator
+import reprlib
 import types
 import typing
+from contextlib import suppress
 from typing import Any, Literal, TypeVar
 
 from ramify.errors import RamifyError
@@ -15,6 +18,16 @@ from ramify.errors import RamifyError
 T = TypeVar("T")
 
 MOST = 2**63  # whole numbers lie below it, on either side of 0
+_REPR = reprlib.Repr()
+_REPR.maxstring = _REPR.maxother = 60
+
+
+class Typed:
+    """A frozen dataclass whose fields are checked when it is made."""
+
+    def __post_init__(self) -> None:
+        for name, hint in _hints(type(self)).items():  # type: ignore[arg-type]
+            object.__setattr__(self, name, typed(hint, getattr(self, name), name))
 
 
 def to_dict(values: Any) -> dict[str, Any]:
@@ -29,7 +42,7 @@ def from_dict(cls: type[T], values: dict[str, Any], where: str, base: T | None =
     Unknown, missing and ill-typed fields are refused; `where` names the source in errors.
     """
     if not isinstance(values, dict):
-        raise RamifyError(f"{where}: found {_brief(values)}; it must be a table of fields")
+        raise RamifyError(f"{where} is {shown(values)}; it must be a table of fields")
     hints = _hints(cls)  # type: ignore[arg-type]
     fields = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
     given: dict[str, Any] = {}
@@ -43,7 +56,7 @@ def from_dict(cls: type[T], values: dict[str, Any], where: str, base: T | None =
             current = None if base is None else getattr(base, name)
             given[name] = from_dict(hints[name], value, f"{where}: {key}", current)
         else:
-            given[name] = _typed(hints[name], value, f"{where}: {key}")
+            given[name] = typed(hints[name], value, f"{where}: {key}")
     if base is not None:
         return dataclasses.replace(base, **given)  # type: ignore[type-var]
     missing = [name for name, field in fields.items() if name not in given and _needed(field)]
@@ -54,6 +67,7 @@ def from_dict(cls: type[T], values: dict[str, Any], where: str, base: T | None =
 
 @functools.cache
 def _hints(cls: type[Any]) -> dict[str, Any]:
+    """The declared types of a dataclass's fields, by name."""
     return typing.get_type_hints(cls)
 
 
@@ -61,8 +75,12 @@ def _needed(field: dataclasses.Field[Any]) -> bool:
     return field.default is field.default_factory is dataclasses.MISSING
 
 
-def _typed(hint: Any, value: Any, where: str) -> Any:
-    """`value` if it has the hinted type (whole numbers count as floats, lists as tuples)."""
+def typed(hint: Any, value: Any, where: str) -> Any:
+    """`value` if it has the hinted type (whole numbers count as floats, lists as tuples).
+
+    >>> typed(float, 3, "lr"), typed(tuple[int, ...] | None, [1, 2], "levels")
+    (3.0, (1, 2))
+    """
     origin, options = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
         if value is None and type(None) in options:
@@ -70,31 +88,52 @@ def _typed(hint: Any, value: Any, where: str) -> Any:
         hint = next(o for o in options if o is not type(None))
         origin, options = typing.get_origin(hint), typing.get_args(hint)
     if origin is Literal:
-        if value in options:
+        if isinstance(value, str) and value in options:
             return value
-        raise RamifyError(f"{where} is {_brief(value)}; it must be one of {', '.join(map(str, options))}")
+        raise RamifyError(f"{where} is {shown(value)}; it must be one of {', '.join(map(str, options))}")
     if origin is dict:
         if isinstance(value, dict):
-            return {key: _typed(options[1], v, f"{where}.{key}") for key, v in value.items()}
-        raise RamifyError(f"{where} is {_brief(value)}; it must be a table")
+            return {key: typed(options[1], v, f"{where}.{key}") for key, v in value.items()}
+        raise RamifyError(f"{where} is {shown(value)}; it must be a table")
     if origin in (list, tuple):
         if not isinstance(value, list | tuple):
-            raise RamifyError(f"{where} is {_brief(value)}; it must be a list")
+            raise RamifyError(f"{where} is {shown(value)}; it must be a list")
         if origin is list or options[-1] is Ellipsis:
-            return origin(_typed(options[0], v, where) for v in value)
+            return origin(typed(options[0], v, where) for v in value)
         if len(value) != len(options):
-            raise RamifyError(f"{where} is {_brief(value)}; it must be a list of {len(options)}")
-        return tuple(_typed(option, v, where) for option, v in zip(options, value, strict=True))
+            raise RamifyError(f"{where} is {shown(value)}; it must be a list of {len(options)}")
+        return tuple(typed(option, v, where) for option, v in zip(options, value, strict=True))
     if hint in (int, float) and isinstance(value, int) and not isinstance(value, bool):
         if not -MOST < value < MOST:
-            raise RamifyError(f"{where} is {_brief(value)}; it must lie below 2⁶³")
+            raise RamifyError(f"{where} is {shown(value)}; it must lie below 2⁶³")
         return hint(value)
     if isinstance(value, hint) and (hint is bool or not isinstance(value, bool)):
         return value
-    raise RamifyError(f"{where} is {_brief(value)}; it must be of type {hint.__name__}")
+    raise RamifyError(f"{where} is {shown(value)}; it must be of type {hint.__name__}")
 
 
-def _brief(value: Any) -> str:
-    """A value as errors show it: of long ones the beginning."""
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:60]}…"
+def whole(name: str, value: Any, least: int, most: int | None = None) -> int:
+    """`value` as an int, if it is a whole number (also one of numpy's) within its bounds."""
+    with suppress(TypeError):
+        number = operator.index(value)
+        if not isinstance(value, bool) and least <= number and (most is None or number <= most):
+            return number
+    bound = f"at least {least}" if most is None else f"from {least} to {most}"
+    raise RamifyError(f"{name} is {shown(value)}; it must be a whole number, {bound}")
+
+
+def whole_seed(value: Any) -> int:
+    """`value` if it can be the seed of all draws."""
+    return whole("seed", value, 0, MOST - 1)
+
+
+def seconds(name: str, value: float) -> float:
+    """`value` if it can be a number of seconds."""
+    if not isinstance(value, int | float) or not value >= 0:
+        raise RamifyError(f"{name} is {shown(value)}; it is a number of seconds, 0 or more")
+    return value
+
+
+def shown(value: Any) -> str:
+    """A value for an error: in one line, cut where it is long."""
+    return " ".join(_REPR.repr(value).split())

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from ramify.cli.parser import Parser
 from ramify.errors import RamifyError
+from ramify.typed import seconds, shown
 
 if TYPE_CHECKING:
     from ramify.learner import Learner
@@ -56,18 +58,20 @@ def main(argv: list[str]) -> int:
     )
     args = parser.parse_args(argv)
 
+    from ramify.learner.folder import ModelFolder
     from ramify.learner.manifest import Lesson, teach
     from ramify.learner.signals import Listening
-    from ramify.runs.folder import RunFolder
 
-    names = ("method", "image_size", "memory_size", "network", "seed")
+    names = ("method", "image_size", "memory_size", "seed")
     given = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
-    given |= _settings(args.set)
-    with RunFolder(args.out).locked(), Listening() as signals:
+    given |= _settings(args.set, args.network)
+    seconds("--save-every", args.save_every)
+    folder = ModelFolder(args.out)
+    with folder.locked(), Listening() as signals:
         learner = _learner(args.out, given, args.taxonomy, args.device, args.own_code)
         lesson = Lesson(learner, args.manifest, args.images)
         progress = Progress(lesson, args.follow)
-        teach(lesson, args.out, args.follow, args.save_every, signals.heard, progress.show)
+        teach(lesson, folder, args.follow, args.save_every, signals.heard, progress.show)
     progress.show_log(lesson)
     where = f"the model is in {args.out}" if learner.samples else "there is no model yet"
     sys.stderr.write(f"{learner.samples:,} samples learned; {where}\n")
@@ -98,19 +102,26 @@ def _learner(out: Path, given: dict[str, Any], tree: str | None, device: str, ow
 _FIXED = ("method", "image_size", "seed")  # what is not in the settings
 
 
-def _settings(pairs: list[str]) -> dict[str, Any]:
-    """`augment.flip=false` → {"augment": {"flip": False}}."""
-    found: dict[str, Any] = {}
+def _settings(pairs: list[str], network: str | None) -> dict[str, Any]:
+    """`augment.flip=false` → {"augment": {"flip": False}}; only settings, of the types that they have."""
+    from ramify.methods.settings import NetworkSettings, Settings
+    from ramify.typed import from_dict
+
+    found: dict[str, Any] = {} if network is None else {"network": asdict(NetworkSettings(network))}
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not equals:
             raise RamifyError(f"--set {pair}: expected NAME=VALUE, such as augment.flip=false")
         try:
             value = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             value = text
         table, _, field = name.rpartition(".")
-        (found.setdefault(table, {}) if table else found)[field] = value
+        fields = found.setdefault(table, {}) if table else found
+        if not isinstance(fields, dict):
+            raise RamifyError(f"--set {pair}: {table} is {shown(fields)}; it must be a table of fields")
+        fields[field] = value
+    from_dict(Settings, found, "--set")
     return found
 
 

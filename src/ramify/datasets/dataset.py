@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ramify.errors import RamifyError
+from ramify.pixels import check_values
 from ramify.taxonomy import Taxonomy
 
 Channels = tuple[float, float, float]
@@ -29,11 +30,7 @@ class Split:
         shape = self.images.shape
         if self.images.dtype != np.uint8 or len(shape) != 4 or shape[1] != 3 or shape[2] != shape[3]:
             raise RamifyError(f"images are {self.images.dtype} {shape}: expected uint8 [n, 3, size, size]")
-        if shape[0] > 1 and self.images[:256].max() == 1:
-            raise RamifyError(
-                "the largest value of the first images is 1: multiply floats in 0..1 by 255 before they "
-                "become uint8"
-            )
+        check_values(self.images[:256])  # some are enough; they may be a memory map
         if self.leaves.dtype != np.int64 or self.leaves.shape != shape[:1]:
             raise RamifyError(
                 f"leaf labels are {self.leaves.dtype} {self.leaves.shape}: expected int64 [{shape[0]}]"

@@ -71,6 +71,8 @@ def decode(source: Path | bytes, size: int) -> NDArray[np.uint8]:
 @telling_damage()
 def pixels(image: Image.Image, size: int) -> NDArray[np.uint8]:
     """A Pillow image as uint8 [3, size, size], upright (EXIF), on white where transparent."""
+    if 0 in image.size:
+        raise BrokenImage(f"{image.width}×{image.height} pixels, so none at all")
     return stretch(_rgb(ImageOps.exif_transpose(image)), size)
 
 

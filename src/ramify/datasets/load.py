@@ -18,6 +18,7 @@ from ramify.datasets.own import own_source
 from ramify.datasets.registry import SOURCES, Source, find_source
 from ramify.errors import RamifyError
 from ramify.taxonomy import Taxonomy, read_taxonomy
+from ramify.typed import whole
 
 log = logging.getLogger("ramify")
 
@@ -52,10 +53,9 @@ def load_dataset(
     root = data_root(data_dir)
     source = _source(name_or_path)
     size = source.image_size if image_size is None else image_size
-    if not isinstance(size, int) or not 1 <= size <= MAX_SIZE:
-        raise RamifyError(f"image size {size!r}: expected a whole number of pixels from 1 to {MAX_SIZE}")
+    whole("image_size", size, 1, MAX_SIZE)
     chosen = source.taxonomy if taxonomy is None else taxonomy
-    tree = read_taxonomy(chosen) if isinstance(chosen, str | Path) else chosen
+    tree = None if chosen is None else read_taxonomy(chosen)
     any_counts = any_counts or taxonomy is not None
     recipe = source.open(root)
 

@@ -1,7 +1,8 @@
 """The figures of an evaluation, as pure functions of arrays.
 
 Predictions and truth are class indices of a level, [n], or of all levels of a tree, [n, H]; −1 stands for no
-answer, as at a level of which no class has been seen. A figure with nothing to average over is None.
+answer, as at a level of which no class has been seen. A figure with nothing to average over is None;
+figures of whole paths need at least one image.
 """
 
 from collections.abc import Sequence
@@ -15,35 +16,55 @@ from ramify.taxonomy import Taxonomy
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
+PATHS = ("n", "levels")
 
 
 def _mean(values: npt.NDArray[np.generic]) -> float | None:
     return float(values.mean(dtype=np.float64)) if len(values) else None
 
 
-def _pair(predicted: Ints, truth: Ints) -> None:
+def _ints(name: str, values: Ints, axes: tuple[str, ...]) -> None:
+    if not isinstance(values, np.ndarray) or values.dtype.kind not in "iu" or values.ndim != len(axes):
+        found = f"{values.dtype} {values.shape}" if isinstance(values, np.ndarray) else type(values).__name__
+        raise RamifyError(f"{name} are {found}; they must be an integer array [{', '.join(axes)}]")
+
+
+def _within(name: str, values: Ints, least: int, sizes: int | tuple[int, ...]) -> None:
+    """Refuse class indices below `least` or beyond the size of their level, one or a size a column."""
+    if values.shape[1:] != np.shape(sizes):
+        raise RamifyError(f"{name} are of shape {values.shape}; the tree has {np.size(sizes)} levels")
+    if ((values < least) | (values >= np.asarray(sizes))).any():
+        raise RamifyError(
+            f"{name} run from {values.min()} to {values.max()}; there are {sizes} classes, counted from 0"
+        )
+
+
+def _pair(predicted: Ints, truth: Ints, axes: tuple[str, ...]) -> None:
+    _ints("predictions", predicted, axes)
+    _ints("true classes", truth, axes)
     if predicted.shape != truth.shape:
         raise RamifyError(f"{predicted.shape} predictions for {truth.shape} truths; give one for each image")
 
 
-def _check(predicted: Ints, truth: Ints, seen: Mask) -> None:
-    _pair(predicted, truth)
-    if len(truth) and not 0 <= truth.min() <= truth.max() < len(seen):
-        raise RamifyError(
-            f"true classes run from {truth.min()} to {truth.max()}; the level has 0 to {len(seen) - 1}"
-        )
+def _level(predicted: Ints, truth: Ints, seen: Mask) -> None:
+    """Refuse what is not the answers and the truth of one level, and which of its classes have been seen."""
+    _pair(predicted, truth, ("n",))
+    if not isinstance(seen, np.ndarray) or seen.dtype != bool or seen.ndim != 1:
+        raise RamifyError("`seen` must be a boolean array that says of each class whether it was seen")
+    _within("predictions", predicted, -1, len(seen))
+    _within("true classes", truth, 0, len(seen))
 
 
 def level_accuracy(predicted: Ints, truth: Ints, seen: Mask) -> float | None:
     """Top-1 at one level over the images whose class has been seen: mean of [ŷ = y] over n with seen[y]."""
-    _check(predicted, truth, seen)
+    _level(predicted, truth, seen)
     asked = seen[truth]
     return _mean(predicted[asked] == truth[asked])
 
 
 def class_accuracy(predicted: Ints, truth: Ints, seen: Mask) -> Floats:
     """a_c = mean of [ŷ = c] over the images of class c; nan for a class not seen or without images."""
-    _check(predicted, truth, seen)
+    _level(predicted, truth, seen)
     images = np.bincount(truth, minlength=len(seen))
     right = np.bincount(truth[predicted == truth], minlength=len(seen))
     return np.where(seen & (images > 0), right / np.maximum(images, 1), np.nan)
@@ -56,6 +77,8 @@ def either_accuracy(
 
     It uses the tree and flatters; `level_accuracy` is the honest figure. `parent` maps a child to its parent.
     """
+    _pair(predicted_child, truth, ("n",))
+    _within("predicted children", predicted_child, -1, len(parent))
     answered = predicted_child >= 0
     by_child = np.where(answered, parent[predicted_child], -1)
     return level_accuracy(np.where(by_child == truth, truth, predicted), truth, seen)
@@ -80,6 +103,8 @@ def forgetting(task_ends: Sequence[Floats]) -> float | None:
 
 def consistency(predictions: Ints, tree: Taxonomy) -> float:
     """Share of images with answers on one path: ŷ_h is the ancestor of ŷ_d, d the deepest level answered."""
+    _ints("predictions", predictions, PATHS)
+    _within("predictions", predictions, -1, tree.sizes)
     levels = _answered(predictions)
     deepest = predictions[:, levels[-1] - 1]
     path = np.stack([tree.up(levels[-1], level)[deepest] for level in levels], axis=1)
@@ -88,7 +113,9 @@ def consistency(predictions: Ints, tree: Taxonomy) -> float:
 
 def path_accuracy(predictions: Ints, truth: Ints) -> float:
     """Share of images with every level right: mean of Π_h [ŷ_h = y_h]; no answer is not right."""
-    _pair(predictions, truth)
+    _pair(predictions, truth, PATHS)
+    if not len(predictions):
+        raise RamifyError("there are no predictions; give those of at least one image")
     return float((predictions == truth).all(1).mean())
 
 
@@ -97,6 +124,9 @@ def mistake_severity(predictions: Ints, truth: Ints, tree: Taxonomy) -> dict[str
 
     None while the leaves' level has no answers; `mistakes` is None too if there is no mistake.
     """
+    _pair(predictions, truth, PATHS)
+    _within("predictions", predictions, -1, tree.sizes)
+    _within("true classes", truth, 0, tree.sizes)
     if _answered(predictions)[-1] < tree.depth:
         return {"mistakes": None, "all": None}
     heights = tree.lca_height(predictions[:, -1], truth[:, -1])

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from ramify.datasets.decode import BrokenImage, decode, pixels, quiet_pillow, stretch
 from ramify.errors import RamifyError
+from ramify.pixels import check_values
 
 Images = npt.NDArray[np.uint8] | Tensor | Iterable[Image.Image | str | PathLike[str]]
 
@@ -33,7 +34,9 @@ def as_tensor(images: Images, size: int) -> Tensor:
         raise RamifyError(f"images is one {type(images).__name__}; give a list, also of a single image")
     with quiet_pillow():
         found = [_read(image, index, size) for index, image in enumerate(images)]
-    return torch.from_numpy(np.stack(found) if found else np.empty((0, 3, size, size), np.uint8))
+    stacked = np.stack(found) if found else np.empty((0, 3, size, size), np.uint8)
+    check_values(stacked)
+    return torch.from_numpy(stacked)
 
 
 def _read(image: Any, index: int, size: int) -> npt.NDArray[np.uint8]:
@@ -71,6 +74,7 @@ def _from_array(images: npt.NDArray[Any] | Tensor, size: int) -> Tensor:
         array = array.permute(0, 3, 1, 2)
     if 0 in array.shape[2:]:
         raise RamifyError(f"images have shape {shape}; they must have at least one pixel")
+    check_values(array)
     if array.shape[2:] == (size, size) or not len(array):
         return array.contiguous() if len(array) else array.new_empty((0, 3, size, size))
     rows = array.permute(0, 2, 3, 1).contiguous().cpu().numpy()

@@ -12,6 +12,7 @@ from torch import Tensor
 from ramify.classes import Classes
 from ramify.errors import RamifyError
 from ramify.taxonomy import Taxonomy
+from ramify.typed import shown
 
 Label = str | int
 Levels = int | Sequence[int] | None
@@ -21,10 +22,10 @@ DEEPEST = 100
 
 def as_labels(labels: Iterable[Any], classes: Classes) -> list[Label]:
     """Labels as Python strings or integers; a learner knows labels of one of the two kinds only."""
-    if isinstance(labels, str | Set | Mapping) or not isinstance(labels, Iterable):
-        raise RamifyError(f"labels is {labels!r}; give a list with one label an image")
-    values = labels.tolist() if isinstance(labels, np.ndarray | Tensor) else list(labels)
-    values = [value.item() if isinstance(value, np.generic | Tensor) else value for value in values]
+    given = _plain("labels", labels)
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise RamifyError(f"labels is {shown(labels)}; give a list with one label an image")
+    values = [_plain("a label", v.squeeze()) if isinstance(v, np.generic | Tensor) else v for v in given]
     kinds = {type(value) for value in (*values, *classes.labels[:1])}
     if wrong := kinds - {str, int}:
         raise RamifyError(f"a label is of type {wrong.pop().__name__}; labels must be strings or integers")
@@ -45,7 +46,7 @@ def as_levels(level: Levels, labels: list[Label], tree: Taxonomy | None) -> list
         if tree is None:
             raise RamifyError("level is missing; give level=1 (coarsest), 2, …, or Learner(taxonomy=…)")
         return [_level_in(tree, label) for label in labels]
-    given: Any = level.tolist() if isinstance(level, np.ndarray | np.generic | Tensor) else level
+    given = _plain("level", level)
     one = isinstance(given, str) or not isinstance(given, Iterable)
     levels = [given] * len(labels) if one else list(given)
     if len(levels) != len(labels):
@@ -53,12 +54,22 @@ def as_levels(level: Levels, labels: list[Label], tree: Taxonomy | None) -> list
     for value in levels:
         whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
         if not whole or not 1 <= value <= DEEPEST:
-            raise RamifyError(f"level {value!r} was given; levels count from 1, the coarsest, to {DEEPEST}")
+            raise RamifyError(
+                f"level {shown(value)} was given; levels count from 1, the coarsest, to {DEEPEST}"
+            )
     found = [int(value) for value in levels]
     if tree is not None:
         for value, label in zip(found, labels, strict=True):
             tree.index(value, str(label))
     return found
+
+
+def _plain(name: str, given: Any) -> Any:
+    """What arrays and tensors hold, as Python values; what has no order of its own is refused."""
+    if isinstance(given, Set | Mapping) or (isinstance(given, Tensor) and given.is_meta):
+        kind = "a tensor without values" if isinstance(given, Tensor) else f"a {type(given).__name__}"
+        raise RamifyError(f"{name} is {kind}; give a list with one for each image")
+    return given.tolist() if isinstance(given, np.ndarray | np.generic | Tensor) else given
 
 
 def _level_in(tree: Taxonomy, label: Label) -> int:

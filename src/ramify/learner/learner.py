@@ -33,7 +33,7 @@ from ramify.methods.settings import (
 )
 from ramify.runs.run import pick_device
 from ramify.taxonomy import Taxonomy, read_taxonomy
-from ramify.typed import from_dict
+from ramify.typed import from_dict, shown, whole
 
 Network = str | dict[str, Any] | NetworkSettings | nn.Module
 
@@ -85,30 +85,28 @@ class Learner:
             "std": std,
             **settings,
         }
-        for name, value, least, most in (("image_size", image_size, 1, MAX_SIZE), ("seed", seed, 0, 2**63)):
-            if type(value) is not int or not least <= value <= most:
-                raise RamifyError(f"{name} is {value!r}; it must be a whole number, {least} or more")
+        self.image_size = whole("image_size", image_size, 1, MAX_SIZE)
         self.settings = _settings(memory_size, network, settings)
-        self.taxonomy = read_taxonomy(taxonomy) if isinstance(taxonomy, str | Path) else taxonomy
-        self.image_size, self.mean, self.std = image_size, tuple(mean), tuple(std)
+        self.taxonomy = None if taxonomy is None else read_taxonomy(taxonomy)
         self.notes: dict[str, Any] = {}
         own = network if isinstance(network, nn.Module) else None
         self._engine = SharedEngine(
             find_method(method) if isinstance(method, str) else method,
             self.settings,
-            image_size,
-            self.mean,
-            self.std,
+            self.image_size,
+            mean,
+            std,
             seed,
             pick_device(device),
             own,
         )
         _refuse_untaught(self._engine, method)
+        self.mean, self.std = self._engine.normalize.mean, self._engine.normalize.std
         self._learns = threading.Lock()  # one call that learns or saves at a time
         self._memory_votes: tuple[tuple[int, int], npt.NDArray[np.int32]] | None = None  # with their moment
         # Only a user's network draws from torch's own generator (dropout); it has a state of its own here.
         foreign = own is not None or ":" in self.settings.network.name
-        self._draws = torch.Generator().manual_seed(seed).get_state() if foreign else None
+        self._draws = torch.Generator().manual_seed(self._engine.rng.seed).get_state() if foreign else None
 
     # ---- learning
 
@@ -241,8 +239,8 @@ class Learner:
     def labels(self, level: int) -> tuple[Label, ...]:
         """The labels of a level, in order of first sight."""
         classes = self._engine.classes
-        if level not in classes.levels:
-            raise RamifyError(f"level {level!r} has not been met; known levels: {classes.levels}")
+        if not isinstance(level, int | np.integer) or level not in classes.levels:
+            raise RamifyError(f"level {shown(level)} has not been met; known levels: {classes.levels}")
         return tuple(classes.labels[c] for c in classes.of_level(level))
 
     @property

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from ramify.errors import RamifyError
+from ramify.learner.folder import ModelFolder
 from ramify.learner.images import as_tensor
 from ramify.learner.labels import Label, as_labels, as_levels
 from ramify.learner.learner import Learner
@@ -91,12 +92,13 @@ class Lesson:
     def _digest(self, rows: int) -> str:
         return hashlib.sha256("\x1e".join(row.text for row in self.rows[:rows]).encode()).hexdigest()
 
-    def save(self, out: Path) -> None:
+    def save(self, folder: ModelFolder) -> None:
         """Write the learner with its place in the manifest."""
+        folder.check_present()
         if self.learned and self.place not in self.notes["manifests"]:
             self.notes["manifests"].append(self.place)
         self.place |= {"rows": self.learned, "sha256": self._digest(self.learned)}
-        self.learner.save(out)
+        self.learner.save(folder.path)
 
     def refresh(self) -> bool:
         """Read on where the file has grown; whether there is anything left to learn."""
@@ -183,7 +185,7 @@ def accuracy_log(learner: Learner) -> list[dict[str, Any]]:
 
 def teach(
     lesson: Lesson,
-    out: Path,
+    folder: ModelFolder,
     follow: bool,
     save_every: float,
     stopped: Callable[[], bool],
@@ -204,10 +206,10 @@ def teach(
             else:
                 time.sleep(POLL)
             if unsaved and time.monotonic() - saved >= save_every:
-                lesson.save(out)
+                lesson.save(folder)
                 saved, unsaved = time.monotonic(), False
     finally:
         if not follow:
             lesson.close_entry()
         if lesson.learner.samples:
-            lesson.save(out)
+            lesson.save(folder)

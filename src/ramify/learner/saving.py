@@ -61,7 +61,7 @@ def save(learner: Learner, path: Path) -> None:
         "image_size": learner.image_size,
         "mean": learner.mean,
         "std": learner.std,
-        "seed": params["seed"],
+        "seed": learner._engine.rng.seed,
         "settings": to_dict(learner.settings),
         "taxonomy": None if tree is None else [tree.path(leaf) for leaf in range(tree.leaves)],
         "leaf_attributes": None if tree is None else tree.leaf_attributes,

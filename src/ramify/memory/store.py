@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ramify.errors import RamifyError
 from ramify.state import State, Stateful
+from ramify.typed import whole
 
 Ints = npt.NDArray[np.integer]
 
@@ -27,9 +28,7 @@ class Memory(Stateful):
     def __init__(
         self, capacity: int, image_shape: tuple[int, ...], device: torch.device | str = "cpu"
     ) -> None:
-        if capacity < 1:
-            raise RamifyError(f"memory size {capacity} was given; the memory must hold at least 1 image")
-        self.capacity = capacity
+        self.capacity = capacity = whole("memory size", capacity, 1)
         try:
             self.images = torch.empty((capacity, *image_shape), dtype=torch.uint8, device=device)
         except RuntimeError:
@@ -38,6 +37,7 @@ class Memory(Stateful):
                 f"{capacity:,} images in memory need {size:,.1f} GB, which {device} does not have; "
                 "choose a smaller memory_size"
             ) from None
+        self._image_shape = self.images.shape[1:]
         self.size = 0
         self.classes = np.full(capacity, -1, np.int32)
         self.importance = np.zeros(capacity)
@@ -60,15 +60,32 @@ class Memory(Stateful):
     def add(self, image: Tensor, cls: int, path: Ints | None = None) -> int:
         """Store an image in the next free slot and return the slot."""
         slot = self.size
-        self.size += 1
+        if slot == self.capacity:
+            raise RamifyError(f"the memory is full with {slot} images; replace one of them")
+        self._check(image, cls, path)
         self._fill(slot, image, cls, path)
+        self.size += 1
         return slot
 
     def replace(self, slot: int, image: Tensor, cls: int, path: Ints | None = None) -> int:
         """Store an image in the place of the one at `slot`."""
+        if not 0 <= slot < self.size:
+            raise RamifyError(f"slot {slot} holds no image to replace; the memory has {self.size}")
+        self._check(image, cls, path)
         self._leave_class(slot)
         self._fill(slot, image, cls, path)
         return slot
+
+    def _check(self, image: Tensor, cls: int, path: Ints | None) -> None:
+        if image.dtype != torch.uint8 or image.shape != self._image_shape:
+            raise RamifyError(
+                f"the image is {image.dtype} of shape {tuple(image.shape)}; it must be uint8 of shape "
+                f"{tuple(self._image_shape)}"
+            )
+        if cls < 0:
+            raise RamifyError(f"class {cls} was given; classes count from 0")
+        if path is not None and self.paths is not None and len(path) != self.paths.shape[1]:
+            raise RamifyError(f"the path has {len(path)} classes; others have {self.paths.shape[1]}")
 
     def _fill(self, slot: int, image: Tensor, cls: int, path: Ints | None) -> None:
         self.images[slot] = image

@@ -19,6 +19,7 @@ from ramify.methods.recipe import Method, build_recipe
 from ramify.methods.settings import Settings
 from ramify.networks import Model, build_backbone, feature_size
 from ramify.networks.heads import Heads
+from ramify.pixels import check_values
 from ramify.randomness import Generators
 from ramify.rehearsal import Batch, stored
 from ramify.state import State, Stateful
@@ -27,6 +28,7 @@ from ramify.training.cutmix import CutMix
 from ramify.training.objectives import Forward
 from ramify.training.optimizer import Optimizer
 from ramify.training.targets import LevelMask, Targets, cross_entropy, residuals
+from ramify.typed import whole
 
 LOOK = 256  # images in one pass without gradients
 
@@ -84,6 +86,7 @@ class Engine(Stateful):
     ) -> None:
         self.settings = settings
         self.device = torch.device(device)
+        image_size = whole("image_size", image_size, 1)
         self.image_shape = (3, image_size, image_size)
         self.rng = Generators(seed)
         self.recipe = build_recipe(method, settings, self.rng)
@@ -125,14 +128,18 @@ class Engine(Stateful):
     # ---- learning
 
     def observe(
-        self, images: Tensor, labels: list[Any], levels: list[int], paths: list[list[Any]] | None = None
+        self,
+        images: npt.NDArray[np.uint8] | Tensor,
+        labels: list[Any],
+        levels: list[int],
+        paths: list[list[Any]] | None = None,
     ) -> None:
         """Learn from samples in the order in which they arrive, each with one label at one level.
 
         Images are uint8 [n, 3, size, size]. `paths`, the label at every level, is for methods that are told.
         """
         self._check(images, labels, levels, paths)
-        images = images.to(self.device)
+        images = _tensor(images).to(self.device)
         for row, (label, level) in enumerate(zip(labels, levels, strict=True)):
             cls = self._meet(level, label)
             path = None
@@ -141,7 +148,11 @@ class Engine(Stateful):
             self._arrive(images[row].clone(), cls, path)  # the caller may use its tensor again
 
     def _check(
-        self, images: Tensor, labels: list[Any], levels: list[int], paths: list[list[Any]] | None
+        self,
+        images: npt.NDArray[np.uint8] | Tensor,
+        labels: list[Any],
+        levels: list[int],
+        paths: list[list[Any]] | None,
     ) -> None:
         self._check_images(images)
         if not len(images) == len(labels) == len(levels):
@@ -163,16 +174,14 @@ class Engine(Stateful):
             raise RamifyError(f"paths differ in length; each must have a label for all {depth} levels")
 
     def _check_images(self, images: npt.NDArray[np.uint8] | Tensor) -> None:
+        if not isinstance(images, Tensor | np.ndarray):
+            raise RamifyError(f"images are a {type(images).__name__}; they must be an array or a tensor")
         if images.dtype not in (torch.uint8, np.uint8) or tuple(images.shape[1:]) != self.image_shape:
             raise RamifyError(
                 f"images are {images.dtype} of shape {tuple(images.shape)}; they must be uint8 of shape "
                 f"(n, {', '.join(map(str, self.image_shape))})"
             )
-        if len(images) > 1 and images.max() == 1:
-            raise RamifyError(
-                f"the largest value in {len(images)} images is 1; floats in 0..1 must be multiplied by 255 "
-                "before they become uint8"
-            )
+        check_values(images)
 
     def _meet(self, level: int, label: Any) -> int:
         known = self.classes.find(level, label)
@@ -267,7 +276,8 @@ class Engine(Stateful):
             self.model.recall_statistics()  # batch normalisation has already taken the broken batch in
             raise RamifyError(
                 f"the loss became {value} at update {self.updates + 1} (sample {self.samples}, learning rate "
-                f"{self.recipe.rate.value:g}); lower --lr or look for broken images. Nothing was changed"
+                f"{self.recipe.rate.value:g}); lower --lr or look for broken images. This update was not "
+                "made; what came before it stays learned"
             )
         return value
 
@@ -341,12 +351,11 @@ class Engine(Stateful):
     ) -> npt.NDArray[np.int64]:
         """The best class of every level, [n, levels], from one pass; -1 where a level has no class yet."""
         self._check_images(images)
+        whole("batch_size", batch_size, 1)
         self.prepare()
         parts = []
         for start in range(0, max(1, len(images)), batch_size):
-            chunk = images[start : start + batch_size]
-            chunk = chunk if isinstance(chunk, Tensor) else torch.from_numpy(chunk.copy())
-            parts.append(self.mask.predict(self.logits(chunk)))
+            parts.append(self.mask.predict(self.logits(_tensor(images[start : start + batch_size]))))
         return np.concatenate(parts)
 
     # ---- saving
@@ -386,3 +395,8 @@ class Engine(Stateful):
             name: getattr(self.recipe, name) for name in ("keep", "rehearse", "minimise", "rate", "answer")
         }
         return {name: part for name, part in parts.items() if part is not None}
+
+
+def _tensor(images: npt.NDArray[np.uint8] | Tensor) -> Tensor:
+    """Images as a tensor; an array is copied, for it may be read-only."""
+    return images if isinstance(images, Tensor) else torch.from_numpy(images.copy())

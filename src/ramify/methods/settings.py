@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ramify.errors import RamifyError
+from ramify.typed import Typed
 
 
 @dataclass(frozen=True)
-class NetworkSettings:
+class NetworkSettings(Typed):
     """The backbone."""
 
     name: str = "resnet34"
@@ -26,7 +27,7 @@ class NetworkSettings:
 
 
 @dataclass(frozen=True)
-class AugmentSettings:
+class AugmentSettings(Typed):
     """What is done to training images."""
 
     padding: int = 4
@@ -40,7 +41,7 @@ class AugmentSettings:
 
 
 @dataclass(frozen=True)
-class ImportanceSettings:
+class ImportanceSettings(Typed):
     """CLIB, FMS, PL, PL-FMS: how the importance of stored samples is followed."""
 
     kind: Literal["sweep", "probe", "first-order"] = "probe"
@@ -52,7 +53,7 @@ class ImportanceSettings:
 
 
 @dataclass(frozen=True)
-class PseudoLabelSettings:
+class PseudoLabelSettings(Typed):
     """PL and PL-FMS: algorithm 1."""
 
     exact: bool = False
@@ -60,7 +61,7 @@ class PseudoLabelSettings:
 
 
 @dataclass(frozen=True)
-class FlexibleSettings:
+class FlexibleSettings(Typed):
     """FMS and PL-FMS: equation 4."""
 
     T: float = 5000.0
@@ -70,7 +71,7 @@ class FlexibleSettings:
 
 
 @dataclass(frozen=True)
-class EwcSettings:
+class EwcSettings(Typed):
     """EWC++."""
 
     strength: float = 100.0
@@ -80,7 +81,7 @@ class EwcSettings:
 
 
 @dataclass(frozen=True)
-class BicSettings:
+class BicSettings(Typed):
     """BiC."""
 
     validation: float = 0.1
@@ -94,7 +95,7 @@ class BicSettings:
 
 
 @dataclass(frozen=True)
-class MirSettings:
+class MirSettings(Typed):
     """MIR."""
 
     candidates: int = 50
@@ -102,7 +103,7 @@ class MirSettings:
 
 
 @dataclass(frozen=True)
-class EpochSettings:
+class EpochSettings(Typed):
     """RM, GDumb and Oracle: training on the whole of memory."""
 
     count: int = 100
@@ -110,7 +111,7 @@ class EpochSettings:
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(Typed):
     """A learner's settings."""
 
     memory_size: int = 2000
@@ -134,6 +135,7 @@ class Settings:
     epochs: EpochSettings = field(default_factory=EpochSettings)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         positive = {
             "memory_size": self.memory_size,
             "batch_size": self.batch_size,

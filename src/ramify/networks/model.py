@@ -103,15 +103,25 @@ def _built_by_user(name: str) -> nn.Module:
 
 def feature_size(backbone: nn.Module, image_size: int) -> int:
     """How many features the backbone returns, asked with one blank image."""
+    if any(p.is_meta for p in backbone.parameters()):
+        raise RamifyError("the network's weights are on the device 'meta'; give it weights with values")
     known = getattr(backbone, "feature_size", None)
     if isinstance(known, int):
         return known
     was_training = backbone.training
     backbone.eval()
-    with torch.inference_mode():
-        device = next((p.device for p in backbone.parameters()), torch.device("cpu"))
-        out = backbone(torch.zeros(1, 3, image_size, image_size, device=device))
-    backbone.train(was_training)
+    shape = (1, 3, image_size, image_size)
+    try:
+        with torch.inference_mode():
+            device = next((p.device for p in backbone.parameters()), torch.device("cpu"))
+            out = backbone(torch.zeros(shape, device=device))
+    except Exception as error:  # the network is the user's
+        words = f"{type(error).__name__}: {error}".partition("\n")[0]
+        raise RamifyError(
+            f"the network failed on an image {shape} ({words}); it must return features of shape (1, n)"
+        ) from error
+    finally:
+        backbone.train(was_training)
     if not isinstance(out, Tensor) or out.ndim != 2:
         found = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
         raise RamifyError(

@@ -18,6 +18,7 @@ from ramify.errors import RamifyError
 from ramify.files import fitting, write_atomic, writing
 from ramify.state import State
 from ramify.statefiles import load_state, save_state
+from ramify.typed import seconds
 
 if TYPE_CHECKING:
     from ramify.runs.folder import RunFolder
@@ -48,9 +49,7 @@ class Checkpoints:
     """
 
     def __init__(self, folder: RunFolder, every: float = EVERY) -> None:
-        if not isinstance(every, int | float) or not every >= 0:
-            raise RamifyError(f"checkpoint_every is {every!r}; it is a number of seconds, 0 or more")
-        self.folder, self.every = folder, every
+        self.folder, self.every = folder, seconds("checkpoint_every", every)
         self._written = time.monotonic()
         self._signal: int | None = None
 

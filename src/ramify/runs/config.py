@@ -7,9 +7,8 @@ import json
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ramify.errors import RamifyError
 from ramify.methods.settings import ImportanceSettings, PseudoLabelSettings, Settings
-from ramify.typed import to_dict
+from ramify.typed import to_dict, whole, whole_seed
 
 
 @dataclass(frozen=True)
@@ -54,11 +53,9 @@ class Config(Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("tasks", "per_class", "limit", "image_size", "eval_every", "eval_images"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise RamifyError(f"{name} is {value}; it must be at least 1")
-        if not 0 <= self.seed < 2**63:
-            raise RamifyError(f"seed is {self.seed}; it must be a whole number from 0, below 2⁶³")
+            if getattr(self, name) is not None:
+                whole(name, getattr(self, name), 1)
+        whole_seed(self.seed)
 
     def digest(self) -> str:
         """A short name for this config, the same wherever it is computed.

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import torch
 
-from ramify.errors import RamifyError
 from ramify.runs.answers import ANSWERS
 from ramify.runs.checkpoint import EVERY, Checkpoints, refuse_differences
 from ramify.runs.config import Config
 from ramify.runs.folder import RunFolder
 from ramify.runs.result import Result
 from ramify.runs.run import Run, prepare_dataset
+from ramify.typed import whole
 
 MOST_THREADS = 4096  # beyond it the system may refuse, and torch would not say so
 
@@ -67,6 +67,4 @@ def _set_threads(wanted: int | None, before: int | None) -> None:
     number = before if wanted is None else wanted
     if number is None:
         return
-    if not isinstance(number, int) or not 1 <= number <= MOST_THREADS:
-        raise RamifyError(f"threads is {number!r}; it must be a whole number from 1 to {MOST_THREADS:,}")
-    torch.set_num_threads(number)
+    torch.set_num_threads(whole("threads", number, 1, MOST_THREADS))

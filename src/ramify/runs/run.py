@@ -25,7 +25,7 @@ from ramify.runs.folder import RunFolder
 from ramify.runs.result import Result
 from ramify.state import State
 from ramify.streams import Stream, build_stream
-from ramify.typed import to_dict
+from ramify.typed import shown, to_dict
 
 CHUNK = 8  # samples handed over at a time: between two such parts a checkpoint can be written
 Ints = npt.NDArray[np.int64]
@@ -36,8 +36,9 @@ def pick_device(name: str) -> torch.device:
     there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if name == "auto":
         name = next(n for n in ("cuda", "mps", "cpu") if there[n])
-    if not there.get(name, False):
-        raise RamifyError(f"device {name!r} is not available; use {', '.join(n for n in there if there[n])}")
+    if not isinstance(name, str) or not there.get(name, False):
+        known = ", ".join(n for n in there if there[n])
+        raise RamifyError(f"device {shown(name)} is not available; use {known}")
     return torch.device(name)
 
 

@@ -12,6 +12,7 @@ from ramify.errors import RamifyError
 from ramify.streams import setups
 from ramify.streams.stream import Stream, labels_of
 from ramify.taxonomy import IntArray, Taxonomy
+from ramify.typed import whole_seed
 
 # How many of the tree's last levels a setup uses unless told; None = all.
 SETUPS: dict[str, int | None] = {
@@ -53,9 +54,8 @@ def build_stream(
     all_leaves = _leaves(leaves, taxonomy)
     kept = taxonomy.up(taxonomy.depth, chosen[-1])[all_leaves]
     count = default_tasks(setup, tree) if tasks is None else tasks
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**63:
-        raise RamifyError(f"seed {seed!r} must be a whole number from 0")
-    rng = np.random.Generator(np.random.PCG64(int(seed)))
+    seed = whole_seed(seed)
+    rng = np.random.Generator(np.random.PCG64(seed))
     settings = _settings(setup, labels, count, n, m)
     image, level, task = _arrivals(setup, kept, tree, rng, settings)
     order = np.lexsort((rng.random(len(image)), task))
@@ -66,7 +66,7 @@ def build_stream(
         label=labels_of(taxonomy, chosen, all_leaves[image], level),
         task=task,
         setup=setup,
-        seed=int(seed),
+        seed=seed,
         levels=chosen,
         classes=tree.sizes,
         taxonomy=taxonomy.fingerprint,

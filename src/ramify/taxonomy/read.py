@@ -7,12 +7,14 @@ import io
 import re
 from collections.abc import Callable
 from importlib import resources
+from os import PathLike
 from pathlib import Path
 
 from ramify.errors import RamifyError
 from ramify.taxonomy.edges import parse_edges
 from ramify.taxonomy.nested import parse_json, read_folders
 from ramify.taxonomy.tree import Taxonomy
+from ramify.typed import shown
 
 # Name → (shipped file, levels of it; None = all).
 _BUILTIN: dict[str, tuple[str, tuple[int, ...] | None]] = {
@@ -28,11 +30,18 @@ def builtin_trees() -> tuple[str, ...]:
     return tuple(_BUILTIN)
 
 
-def read_taxonomy(source: str | Path, pad: bool = False) -> Taxonomy:
+def read_taxonomy(source: str | PathLike[str] | Taxonomy, pad: bool = False) -> Taxonomy:
     """Read a tree by its built-in name, from a CSV or JSON file, or from nested class folders.
 
-    A built-in name wins over a file of that name (`./cifar100` is the file).
+    A built-in name wins over a file of that name (`./cifar100` is the file). A tree is returned as it is.
     """
+    if isinstance(source, Taxonomy):
+        return source
+    if not isinstance(source, str | PathLike):
+        raise RamifyError(
+            f"taxonomy is {shown(source)}; give a Taxonomy, the path of a file or folder, or one of "
+            f"{', '.join(_BUILTIN)}"
+        )
     if str(source) in _BUILTIN:
         file, levels = _BUILTIN[str(source)]
         text = resources.files("ramify.taxonomy").joinpath("trees", file).read_text("utf-8")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 
@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from ramify.errors import RamifyError
 from ramify.taxonomy.rows import IntArray, Where, index_rows
+from ramify.typed import shown
 
 
 class Taxonomy:
@@ -113,7 +114,7 @@ class Taxonomy:
 
     def up(self, from_level: int, to_level: int) -> IntArray:
         """The map class at `from_level` → its ancestor at `to_level`."""
-        if to_level > from_level:
+        if self._row(to_level) > self._row(from_level):
             raise RamifyError(
                 f"level {to_level} is not above level {from_level}: a class has one ancestor, not one heir"
             )
@@ -142,6 +143,8 @@ class Taxonomy:
     def lca_height(self, a: npt.ArrayLike, b: npt.ArrayLike) -> IntArray:
         """Height of the lowest common ancestor of leaves `a` and `b`: 0 = same leaf, H = only the root."""
         for leaves in (np.asarray(a), np.asarray(b)):
+            if leaves.size and leaves.dtype.kind not in "iu":
+                raise RamifyError(f"leaves are {leaves.dtype}: give their numbers, 0 to {self.leaves - 1}")
             if leaves.size and not 0 <= leaves.min() <= leaves.max() < self.leaves:
                 raise RamifyError(
                     f"leaves run from {leaves.min()} to {leaves.max()}: the tree has 0 to {self.leaves - 1}"
@@ -158,13 +161,13 @@ class Taxonomy:
 
     def order(self, level: int) -> IntArray:
         """The classes of `level` in depth-first order, so that relatives stand together."""
-        return np.lexsort([self.up(level, above) for above in range(level, 0, -1)])
+        return np.lexsort([self.up(level, above) for above in range(self._row(level) + 1, 0, -1)])
 
     def restrict(self, levels: Sequence[int]) -> Taxonomy:
         """The tree of these levels alone, renumbered from 1; the last of them becomes the leaves."""
-        chosen = tuple(levels)
+        chosen = tuple(self._row(level) + 1 for level in levels) if isinstance(levels, Iterable) else ()
         if not chosen or any(a >= b for a, b in pairwise(chosen)):
-            raise RamifyError(f"levels {list(chosen)} must be one or more numbers, in rising order")
+            raise RamifyError(f"levels {shown(levels)} must be a list of one or more, in rising order")
         classes = np.stack([self.up(chosen[-1], level) for level in chosen])
         attributes = self.leaf_attributes if chosen[-1] == self.depth else {}
         return Taxonomy(tuple(self.names(level) for level in chosen), classes, attributes)
@@ -174,13 +177,14 @@ class Taxonomy:
         return [{name: i for i, name in enumerate(level)} for level in self._names]
 
     def _row(self, level: int) -> int:
-        if not 1 <= level <= self.depth:
-            raise RamifyError(f"no level {level}: this tree has levels 1 to {self.depth}")
+        if not isinstance(level, int | np.integer) or not 1 <= level <= self.depth:
+            raise RamifyError(f"no level {shown(level)}: this tree has levels 1 to {self.depth}")
         return level - 1
 
     def _checked(self, level: int, index: int) -> int:
-        if not 0 <= index < len(self.names(level)):
-            raise RamifyError(f"no class {index} at level {level}: it has 0 to {len(self.names(level)) - 1}")
+        size = len(self.names(level))
+        if not isinstance(index, int | np.integer) or not 0 <= index < size:
+            raise RamifyError(f"no class {shown(index)} at level {level}: it has 0 to {size - 1}")
         return index
 
     def __eq__(self, other: object) -> bool:

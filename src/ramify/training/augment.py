@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,7 @@ from torch import Tensor
 from ramify.errors import RamifyError
 from ramify.training.autoaugment import PolicyName, policy
 from ramify.training.autoaugment_ops import IntArray
+from ramify.typed import shown
 
 
 def crop_flip(
@@ -79,6 +81,18 @@ def _channels(values: tuple[float, ...], device: torch.device) -> Tensor:
     return torch.tensor(values, device=device).mul_(255).view(-1, 1, 1)
 
 
+def _three(name: str, values: Any) -> tuple[float, ...]:
+    try:
+        found = np.asarray(values)
+    except (TypeError, ValueError, RuntimeError):  # lists of unlike length, tensors without values
+        found = np.empty(0)
+    if found.dtype.kind not in "iuf" or found.shape != (3,) or not np.isfinite(found).all():
+        raise RamifyError(
+            f"{name} is {shown(values)}; it must be three numbers, one a channel, of images in 0..1"
+        )
+    return tuple(found.tolist())
+
+
 @dataclass(frozen=True)
 class Normalize:
     """uint8 → float32, (x / 255 − mean) / std of each channel."""
@@ -87,11 +101,10 @@ class Normalize:
     std: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        if len(self.mean) != 3 or len(self.std) != 3 or not min(self.std) > 0:
-            raise RamifyError(
-                f"mean {self.mean} and std {self.std}: expected three values each, for images in 0..1, each "
-                "std above 0"
-            )
+        for name in ("mean", "std"):
+            object.__setattr__(self, name, _three(name, getattr(self, name)))
+        if not min(self.std) > 0:
+            raise RamifyError(f"std is {self.std}; each of its values must be above 0")
 
     def __call__(self, images: Tensor) -> Tensor:
         """Normalise [B, 3, H, W]."""

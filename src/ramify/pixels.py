@@ -1,0 +1,26 @@
+"""What is asked of the values of images, wherever they are given: bytes from 0 to 255."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy.typing as npt
+
+from ramify.errors import RamifyError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def check_values(images: npt.NDArray[Any] | Tensor) -> None:
+    """Refuse uint8 images [n, …] that are cut-off floats: the largest value of several images is 1.
+
+    Dark images, all 0, are images; so is one alone, which says too little.
+    """
+    if getattr(images, "is_meta", False):
+        raise RamifyError("images are on the device 'meta' and hold no values; give them on a real device")
+    if len(images) > 1 and images.max() == 1:
+        raise RamifyError(
+            f"the largest value in {len(images)} images is 1; floats in 0..1 must be multiplied by 255 "
+            "before they become uint8"
+        )
