@@ -20,6 +20,7 @@ from ramify.reports.render import FORMATS, figure, to_csv, to_latex, to_markdown
 from ramify.reports.series import scenarios
 from ramify.reports.statistics import Figure, gap, holm, paired
 from ramify.reports.tables import Column, build_table, scenario_table
+from ramify.taxonomy import read_taxonomy
 
 values = st.lists(st.integers(0, 1000).map(lambda i: i / 10), min_size=3, max_size=8)
 
@@ -198,13 +199,14 @@ def test_each_table_plans_exactly_the_papers_cells(number: int) -> None:
 
 def test_a_table_of_the_paper_from_finished_runs(tmp_path: Path) -> None:
     chosen = Reproduction(ARTEFACTS["table2"], "quick", (0, 1, 2), ["cifar100"])
+    tree = read_taxonomy("cifar100")
     for (_, label), runs in chosen.cells.items():
         for run in runs[: 3 if label != "RM" else 0]:
             shift = 0.01 * run.config.seed + (0.2 if label == "PL-FMS" else 0)
             final = {str(h): 0.5 / h + shift for h in range(1, 6)}
             fixed = {"method", "seed"}
             other = {k: getattr(run.config, k) for k in run.config.__dataclass_fields__ if k not in fixed}
-            make_run(tmp_path / run.name, run.config.method, run.config.seed, final=final, **other)
+            make_run(tmp_path / run.name, run.config.method, run.config.seed, tree, final=final, **other)
     table = chosen.table(tmp_path)
     assert [column.heading for column in table.columns] == [("cifar100", f"H={h}") for h in range(1, 6)]
     rows = {row.label: row.entries for row in table.rows}

@@ -104,12 +104,12 @@ def fitting(path: Path) -> Iterator[None]:
         raise RamifyError(f"{path} does not fit together ({words}); it is damaged, or another's") from e
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """The table of values that a JSON file holds."""
+def read_json(path: Path, hint: str = "") -> dict[str, Any]:
+    """The table of values that a JSON file holds; `hint` ends the error where there is no such file."""
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise RamifyError(f"{path} cannot be read: {error.strerror}") from None
+        raise RamifyError(f"{path} cannot be read: {error.strerror}{hint}") from None
     except (ValueError, RecursionError) as error:
         raise RamifyError(f"{path} is damaged: {error}") from None
     if not isinstance(values, dict):

@@ -25,7 +25,7 @@ from safetensors.torch import save_file
 
 from ramify.errors import RamifyError
 from ramify.evaluation.anytime import Record
-from ramify.files import beside, check_format, fitting, locked, sync, write_atomic, writing
+from ramify.files import beside, check_format, fitting, locked, read_json, sync, write_atomic, writing
 from ramify.runs.result import Result
 from ramify.taxonomy import write_taxonomy
 
@@ -165,7 +165,7 @@ class RunFolder:
 
     def about(self) -> dict[str, Any]:
         """What config.json says."""
-        values = self._read_json("config.json")
+        values = read_json(self.path / "config.json", f"; is {self.path} a run's folder?")
         check_format(values.get("format"), self.path / "config.json", FORMAT)
         missing = [key for key, kind in PARTS.items() if not isinstance(_part(values, key), kind)]
         if missing:
@@ -212,20 +212,6 @@ class RunFolder:
     def _write_json(self, name: str, values: dict[str, Any]) -> None:
         write_atomic(self.path / name, json.dumps(values, indent=1) + "\n", make_folder=False)
 
-    def _read_json(self, name: str) -> dict[str, Any]:
-        path = self.path / name
-        try:
-            values = json.loads(path.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise RamifyError(
-                f"{path} cannot be read: {error.strerror}; is {self.path} a run's folder?"
-            ) from None
-        except (ValueError, RecursionError) as error:
-            raise RamifyError(f"{path} is damaged: {error}") from None
-        if not isinstance(values, dict):
-            raise RamifyError(f"{path} is damaged: it holds {type(values).__name__}, not a table")
-        return values
-
     def write_predictions(
         self, predictions: Ints, truth: Ints, task_ends: list[dict[int, npt.NDArray[np.float64]]]
     ) -> None:
@@ -255,7 +241,7 @@ class RunFolder:
 
     def result(self) -> Result:
         """The figures of a finished run."""
-        values = self._read_json("result.json")
+        values = read_json(self.path / "result.json")
         with fitting(self.path / "result.json"):
             return Result.from_dict(values, self.path / "result.json")
 
