@@ -60,7 +60,7 @@ def test_broken_images_are_skipped_by_the_flag(paint, tmp_path, capsys):
     ("arguments", "message"),
     [
         (["get", "gardenn"], "did you mean 'garden'?"),
-        (["check", "garden", "--size", "0"], "image size 0"),
+        (["check", "garden", "--size", "0"], "image_size is 0"),
         (["show", "garden", "--taxonomy", "nothing.csv"], "no tree"),
         (["show", "garden", "--taxonomy", "cifar100"], "'moon daisy'"),
     ],

@@ -257,7 +257,7 @@ def test_an_image_in_no_class_folder(paint, tmp_path):
 
 @pytest.mark.parametrize("size", [0, -3, 5000, 3.5])
 def test_image_sizes_are_checked(size):
-    with pytest.raises(RamifyError, match="image size"):
+    with pytest.raises(RamifyError, match="image_size is"):
         load_dataset("garden", image_size=size)
 
 
