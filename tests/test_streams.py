@@ -288,11 +288,17 @@ def test_the_least_images_of_a_class_is_exact(tasks: int) -> None:
     assert works == expected
 
 
-def test_real_sizes_are_fast() -> None:
+def test_time_grows_with_the_images_alone() -> None:
     rows = [[f"{i // 14 // 2**k}" for k in (6, 5, 4, 3, 2, 0)] + [f"species {i}"] for i in range(1010)]
     tree = Taxonomy.from_rows(rows)
-    leaves = np.arange(187_385) % 1010
-    start = time.perf_counter()
-    for setup in SETUPS:
-        build_stream(setup, leaves, tree, 0)
-    assert time.perf_counter() - start < 5
+
+    def seconds(images: int) -> float:
+        best = float("inf")
+        for _ in range(3):
+            start = time.process_time()
+            for setup in SETUPS:
+                build_stream(setup, np.arange(images) % 1010, tree, 0)
+            best = min(best, time.process_time() - start)
+        return best
+
+    assert seconds(187_385) < 8 * seconds(187_385 // 4)  # iNaturalist-19, and a quarter of it
