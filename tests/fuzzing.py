@@ -79,7 +79,7 @@ def config_values(draw: st.DrawFn) -> dict[str, Any]:
     for _ in range(draw(st.integers(1, 4))):
         table = values
         name = draw(st.sampled_from(sorted(values)))
-        if isinstance(values[name], dict) and draw(st.booleans()):
+        if isinstance(values[name], dict) and values[name] and draw(st.booleans()):
             table, name = values[name], draw(st.sampled_from(sorted(values[name])))
         table[draw(st.sampled_from((name, name.replace("_", "-"), name + "x")))] = draw(json_values)
     return values

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, seed, settings
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from fuzzing import TARGETS, refused
 
-ROUND = 500
+ROUND = 100
 MEMORY = 4 << 30  # bytes of address space: a reader that wants more for made-up input is a crash
 
 
