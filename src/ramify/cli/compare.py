@@ -6,8 +6,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from ramify.cli.parser import Parser
-from ramify.cli.studying import add_options, carry_out, deliver, settings
+from ramify.cli.parser import Parser, set_values
+from ramify.cli.studying import add_options, carry_out, deliver
 
 
 def main(argv: list[str]) -> int:
@@ -22,7 +22,7 @@ def main(argv: list[str]) -> int:
     from ramify.reports.write import write_report
     from ramify.sweeps.study import Study
 
-    fixed = {"dataset": args.dataset, "setup": args.setup, "labels": args.labels, **settings(args.set)}
+    fixed = {"dataset": args.dataset, "setup": args.setup, "labels": args.labels, **set_values(args.set)}
     axes = {"method": args.methods.split(","), "seed": list(args.seeds)}
     study = Study.of("compare", axes, fixed, args.preset)
     out = args.out or Path("runs/compare")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from ramify.cli.parser import Parser
+from ramify.cli.parser import Parser, set_values
 from ramify.errors import RamifyError
 from ramify.typed import seconds, shown
 
@@ -108,18 +107,11 @@ def _settings(pairs: list[str], network: str | None) -> dict[str, Any]:
     from ramify.typed import from_dict
 
     found: dict[str, Any] = {} if network is None else {"network": asdict(NetworkSettings(network))}
-    for pair in pairs:
-        name, equals, text = pair.partition("=")
-        if not equals:
-            raise RamifyError(f"--set {pair}: expected NAME=VALUE, such as augment.flip=false")
-        try:
-            value = json.loads(text)
-        except (ValueError, RecursionError):
-            value = text
+    for name, value in set_values(pairs, "NAME=VALUE").items():
         table, _, field = name.rpartition(".")
         fields = found.setdefault(table, {}) if table else found
         if not isinstance(fields, dict):
-            raise RamifyError(f"--set {pair}: {table} is {shown(fields)}; it must be a table of fields")
+            raise RamifyError(f"--set {name}: {table} is {shown(fields)}; it must be a table of fields")
         fields[field] = value
     from_dict(Settings, found, "--set")
     return found

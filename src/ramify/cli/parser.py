@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from typing import NoReturn
+import json
+from typing import Any, NoReturn
 
 from ramify.errors import RamifyError
 
@@ -14,3 +15,17 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise what argparse would print."""
         raise RamifyError(f"{message}; see `{self.prog} --help`")
+
+
+def set_values(pairs: list[str], form: str = "FIELD=VALUE") -> dict[str, Any]:
+    """What `--set` gives; a value is JSON where it can be read so, else a text. `form`: as the help has it."""
+    values: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals or not name:
+            raise RamifyError(f"--set {pair!r}: expected {form}, such as network.width=0.25")
+        try:
+            values[name] = json.loads(text)
+        except (ValueError, RecursionError):
+            values[name] = text
+    return values

@@ -7,8 +7,8 @@ import difflib
 import sys
 from pathlib import Path
 
-from ramify.cli.parser import Parser
-from ramify.cli.studying import add_options, carry_out, deliver, settings
+from ramify.cli.parser import Parser, set_values
+from ramify.cli.studying import add_options, carry_out, deliver
 from ramify.errors import RamifyError
 
 TABLES = ("text", "markdown", "latex", "csv")
@@ -30,7 +30,7 @@ def main(argv: list[str]) -> int:
     if form not in (TABLES if artefact.is_table else FIGURES):
         choice = ", ".join(TABLES if artefact.is_table else FIGURES)
         raise RamifyError(f"{args.artefact} cannot be had as {form}; choose {choice}")
-    chosen = Reproduction(artefact, args.preset, args.seeds, args.dataset or (), settings(args.set))
+    chosen = Reproduction(artefact, args.preset, args.seeds, args.dataset or (), set_values(args.set))
     out = args.out or _published(args)
     if not carry_out(chosen.study, args, out):
         return 0

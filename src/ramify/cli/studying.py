@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ramify.cli.engines import add_engine_options, chosen_engine, chosen_how
-from ramify.errors import RamifyError
 
 if TYPE_CHECKING:
     from ramify.sweeps.study import Study
@@ -32,22 +31,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-run", action="store_true", help="make do with the runs that are finished")
     parser.add_argument("--to", type=Path, metavar="FILE", help="write there instead of printing")
     add_engine_options(parser)
-
-
-def settings(pairs: list[str]) -> dict[str, Any]:
-    """FIELD=VALUE pairs as config values; a value is JSON where it can be read so, else a text."""
-    import json
-
-    values: dict[str, Any] = {}
-    for pair in pairs:
-        name, equals, text = pair.partition("=")
-        if not equals or not name:
-            raise RamifyError(f"--set {pair!r}: expected FIELD=VALUE, such as network.width=0.25")
-        try:
-            values[name] = json.loads(text)
-        except ValueError:
-            values[name] = text
-    return values
 
 
 def carry_out(study: Study, args: argparse.Namespace, out: Path) -> bool:

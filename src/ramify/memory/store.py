@@ -37,7 +37,6 @@ class Memory(Stateful):
                 f"{capacity:,} images in memory need {size:,.1f} GB, which {device} does not have; "
                 "choose a smaller memory_size"
             ) from None
-        self._image_shape = self.images.shape[1:]
         self.size = 0
         self.classes = np.full(capacity, -1, np.int32)
         self.importance = np.zeros(capacity)
@@ -77,10 +76,11 @@ class Memory(Stateful):
         return slot
 
     def _check(self, image: Tensor, cls: int, path: Ints | None) -> None:
-        if image.dtype != torch.uint8 or image.shape != self._image_shape:
+        wanted = self.images.shape[1:]
+        if image.dtype != torch.uint8 or image.shape != wanted:
             raise RamifyError(
                 f"the image is {image.dtype} of shape {tuple(image.shape)}; it must be uint8 of shape "
-                f"{tuple(self._image_shape)}"
+                f"{tuple(wanted)}"
             )
         if cls < 0:
             raise RamifyError(f"class {cls} was given; classes count from 0")

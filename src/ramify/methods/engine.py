@@ -31,6 +31,7 @@ from ramify.training.targets import LevelMask, Targets, cross_entropy, residuals
 from ramify.typed import whole
 
 LOOK = 256  # images in one pass without gradients
+Images = npt.NDArray[np.uint8] | Tensor
 
 
 @dataclass
@@ -128,11 +129,7 @@ class Engine(Stateful):
     # ---- learning
 
     def observe(
-        self,
-        images: npt.NDArray[np.uint8] | Tensor,
-        labels: list[Any],
-        levels: list[int],
-        paths: list[list[Any]] | None = None,
+        self, images: Images, labels: list[Any], levels: list[int], paths: list[list[Any]] | None = None
     ) -> None:
         """Learn from samples in the order in which they arrive, each with one label at one level.
 
@@ -148,11 +145,7 @@ class Engine(Stateful):
             self._arrive(images[row].clone(), cls, path)  # the caller may use its tensor again
 
     def _check(
-        self,
-        images: npt.NDArray[np.uint8] | Tensor,
-        labels: list[Any],
-        levels: list[int],
-        paths: list[list[Any]] | None,
+        self, images: Images, labels: list[Any], levels: list[int], paths: list[list[Any]] | None
     ) -> None:
         self._check_images(images)
         if not len(images) == len(labels) == len(levels):
@@ -173,7 +166,7 @@ class Engine(Stateful):
         if any(len(path) != depth for path in paths):
             raise RamifyError(f"paths differ in length; each must have a label for all {depth} levels")
 
-    def _check_images(self, images: npt.NDArray[np.uint8] | Tensor) -> None:
+    def _check_images(self, images: Images) -> None:
         if not isinstance(images, Tensor | np.ndarray):
             raise RamifyError(f"images are a {type(images).__name__}; they must be an array or a tensor")
         if images.dtype not in (torch.uint8, np.uint8) or tuple(images.shape[1:]) != self.image_shape:
@@ -346,9 +339,7 @@ class Engine(Stateful):
         self.cost.images_evaluation += len(images)
         return logits if self.recipe.answer is None else self.recipe.answer.correct(logits)
 
-    def predict(
-        self, images: npt.NDArray[np.uint8] | Tensor, batch_size: int = LOOK
-    ) -> npt.NDArray[np.int64]:
+    def predict(self, images: Images, batch_size: int = LOOK) -> npt.NDArray[np.int64]:
         """The best class of every level, [n, levels], from one pass; -1 where a level has no class yet."""
         self._check_images(images)
         whole("batch_size", batch_size, 1)
@@ -397,6 +388,6 @@ class Engine(Stateful):
         return {name: part for name, part in parts.items() if part is not None}
 
 
-def _tensor(images: npt.NDArray[np.uint8] | Tensor) -> Tensor:
+def _tensor(images: Images) -> Tensor:
     """Images as a tensor; an array is copied, for it may be read-only."""
     return images if isinstance(images, Tensor) else torch.from_numpy(images.copy())
