@@ -14,7 +14,11 @@ from ramify.methods import METHODS
 from ramify.methods.checks import Toy, learner
 from ramify.methods.epochs import warm_restarts
 from ramify.methods.settings import ImportanceSettings
+from ramify.reports.data import load_runs
+from ramify.runs import run_config
+from ramify.runs.run import prepare_dataset, prepare_stream
 from ramify.training.schedules import Adaptive, ExponentialReset, Rate
+from tiny_runs import tiny
 
 
 def test_the_exponential_rate_decays_and_starts_again_at_a_new_class():
@@ -185,3 +189,16 @@ def test_epochs_on_memory_warm_up_then_restart_as_torchs_scheduler_does():
         optimizer.step()
         scheduler.step()
     assert [warm_restarts(epoch) for epoch in range(100)] == pytest.approx(expected)
+
+
+def test_a_run_records_the_rate_that_it_has_reached(tmp_path):
+    config = tiny("er", lr_decay=0.9)
+    run_config(config, tmp_path, threads=1)
+    dataset = prepare_dataset(config)
+    stream = prepare_stream(config, dataset)
+    _, first = np.unique([stream.level, stream.label], axis=1, return_index=True)
+    (run,) = load_runs([tmp_path])
+    for record in run.records:
+        latest = max(place for place in first if place < record.samples)
+        updates = record.updates - latest // 4 * 4  # less those of the stream batches before its own
+        assert record.lr == pytest.approx(config.lr * 0.9**updates)

@@ -92,6 +92,7 @@ class Record:
     memory_classes: dict[str, list[int]]  # and by class, in the order of the tree's level
     train_seconds: float
     eval_seconds: float
+    lr: float | None = None  # the learning rate that has been reached; not in the records of older runs
 
     @classmethod
     def from_dict(cls, values: dict[str, Any], where: str = "a record is damaged") -> Record:

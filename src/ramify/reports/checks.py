@@ -35,6 +35,8 @@ def check_record(record: Record, tree: Taxonomy, where: str) -> None:
     """One any-time evaluation."""
     counts = ("samples", "updates", "task", "train_seconds", "eval_seconds")
     _within(where, 0, math.inf, _fields(record, *counts))
+    if record.lr is not None:
+        _within(where, 0, math.inf, _fields(record, "lr"))
     for name in ("accuracy", "classes_seen", "memory", "memory_classes"):
         _levels(where, name, getattr(record, name), tree)
     _within(where, 0, 1, record.accuracy)

@@ -33,6 +33,7 @@ def record_rows(runs: Iterable[RunData]) -> Rows:
             "memory": record.memory.get(level, 0),
             "train_seconds": record.train_seconds,
             "eval_seconds": record.eval_seconds,
+            "lr": record.lr,
         }
         for run in runs
         for record in run.records

@@ -37,6 +37,8 @@ def metrics(record: Record) -> dict[str, float]:
     values |= {f"memory/level_{level}": float(count) for level, count in record.memory.items()}
     values |= {f"classes_seen/level_{level}": float(count) for level, count in record.classes_seen.items()}
     seconds = {"train_seconds": record.train_seconds, "eval_seconds": record.eval_seconds}
+    if record.lr is not None:
+        values["lr"] = record.lr
     return values | seconds | {"updates": float(record.updates), "task": float(record.task)}
 
 

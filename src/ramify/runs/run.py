@@ -206,6 +206,7 @@ class Run:
             memory_classes={level: counts.tolist() for level, counts in stored.items()},
             train_seconds=round(self.train_seconds, 3),
             eval_seconds=round(time.perf_counter() - start + (ready.seconds if ready else 0.0), 3),
+            lr=engine.recipe.rate.value,
         )
         self.records.append(record)
         return record
