@@ -18,7 +18,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def set_values(pairs: list[str], form: str = "FIELD=VALUE") -> dict[str, Any]:
-    """What `--set` gives; a value is JSON where it can be read so, else a text. `form`: as the help has it."""
+    """What `--set` gives; a value is JSON where it can be read so, else a text. `form` is for errors."""
     values: dict[str, Any] = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")
