@@ -13,8 +13,8 @@ test: .venv/ready lint
 	$(BIN)/pytest -n 2
 
 lint: .venv/ready
-	$(BIN)/ruff check src tests examples tools
-	$(BIN)/ruff format --check src tests examples tools
+	$(BIN)/ruff check src tests examples tools studies
+	$(BIN)/ruff format --check src tests examples tools studies
 	$(BIN)/mypy
 
 bench: .venv/ready

@@ -26,7 +26,7 @@ from ramify.methods.checks import (
 )
 from ramify.methods.settings import BicSettings, EpochSettings, NetworkSettings
 from ramify.randomness import Generators
-from ramify.rehearsal import HalfAndHalf
+from ramify.rehearsal import HalfAndHalf, MemoryOnly
 from ramify.training.objectives import CrossEntropy
 from ramify.training.schedules import Rate
 from ramify.training.targets import Targets, cross_entropy
@@ -74,6 +74,9 @@ def test_bad_methods_are_caught():
         checks.follows_the_seed(
             lambda settings, rng: replace(er(settings, rng), rehearse=HalfAndHalf(restless))
         )
+
+    with pytest.raises(RamifyError, match="empty batch"):  # ER stores after training: nothing is there yet
+        checks.learns(lambda settings, rng: replace(er(settings, rng), rehearse=MemoryOnly(rng["rehearse"])))
 
 
 class Traced(Engine):

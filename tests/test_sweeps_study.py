@@ -10,6 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ramify.errors import RamifyError
+from ramify.methods.checks import continues_from_its_state, follows_the_seed
+from ramify.methods.recipe import find_method
 from ramify.methods.settings import ImportanceSettings, PseudoLabelSettings
 from ramify.runs.config import Config
 from ramify.runs.folder import RunFolder
@@ -56,6 +58,16 @@ def test_names_are_those_of_earlier_versions() -> None:
     study = Study.from_toml(ROOT / "studies" / "importance.toml")
     assert study.runs[0].name == "pl-fms-multiple-depth-s0-8882d645c634"
     assert study.runs[6].name == "pl-fms-multiple-depth-s0-f3262eb45f98"
+
+
+def test_what_the_published_causes_changed_can_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT)
+    study = Study.from_toml(ROOT / "studies" / "causes.toml")
+    own = {run.config.method for run in study if ":" in run.config.method}
+    assert len(own) == 6
+    for method in map(find_method, own):  # that they learn well is for the study to say
+        follows_the_seed(method)
+        continues_from_its_state(method)
 
 
 def test_blocks_have_axes_settings_and_a_preset_of_their_own(tmp_path: Path) -> None:

@@ -227,6 +227,11 @@ class Engine(Stateful):
 
         True when the importance of the stored samples was refreshed.
         """
+        if not len(batch):
+            raise RamifyError(
+                "the method gave an empty batch; let `rehearse` take arrivals, or `keep` store before "
+                "training"
+            )
         if len(batch) == 1:  # batch normalisation needs two values
             batch = batch.join(batch)
         levels = (
