@@ -18,9 +18,8 @@ def main(argv: list[str]) -> int:
     for name, build in METHODS.items():
         recipe = build(Settings(), Generators(0))
         parts = (recipe.keep, recipe.rehearse, recipe.minimise, recipe.rate)
-        table.add_row(
-            name, *(_words(type(part).__name__) for part in parts), "yes" if recipe.task_free else "no"
-        )
+        task_free = "offline" if recipe.offline else "yes" if recipe.task_free else "no"
+        table.add_row(name, *(_words(type(part).__name__) for part in parts), task_free)
     Console(width=None).print(table)
     return 0
 

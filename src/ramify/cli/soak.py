@@ -16,7 +16,7 @@ def main(argv: list[str]) -> int:
     """Run `ramify soak`."""
     parser = Parser(
         prog="ramify soak",
-        description="Run a method twice on the built-in images, once left alone, once killed (SIGKILL) and "
+        description="Run a method twice, once left alone, once killed (SIGKILL) and "
         "continued again and again; compare records, result and weights. Exit code 1 if they differ.",
     )
     parser.add_argument("--method", default="pl-fms", help="default: pl-fms")

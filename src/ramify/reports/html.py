@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Callable, Sequence
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from functools import cache
 from importlib import resources
 
@@ -25,7 +25,7 @@ def report_html(
 ) -> str:
     """The whole document. `datasets` finds the images of a run, for its worst mistakes."""
     parts = scenarios(runs)
-    made = f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC, ramify {__version__}"
+    made = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, ramify {__version__}"
     head = el("header", el("h1", title), el("p", _about(parts), class_="faint"))
     foot = el(
         "footer", f"Made {made}. One file, no network; every figure comes from the folders named above."

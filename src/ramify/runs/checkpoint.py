@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -66,7 +66,7 @@ class Checkpoints:
         """Write one generation, then drop all but the newest two."""
         self.folder.check_present()
         path = self._path(max(self._numbers(), default=0) + 1)
-        written = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        written = datetime.now(UTC).isoformat(timespec="seconds")
         write_checkpoint(path, run.state(), {**run.identity(), "samples": run.position, "written": written})
         for number in self._numbers()[:-KEPT]:
             self._remove(number)

@@ -13,7 +13,7 @@ import sys
 import types
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -262,7 +262,7 @@ def circumstances() -> dict[str, Any]:
     packages = ("ramify", "torch", "numpy", "scipy", "pillow")
     return {
         "command": ["ramify", *sys.argv[1:]],
-        "started": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": {"python": platform.python_version(), **{name: version(name) for name in packages}},
         "commit": _commit(),
         "machine": {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import tomllib
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -10,11 +10,6 @@ from typing import Any
 from ramify.errors import RamifyError
 from ramify.runs.config import Config
 from ramify.typed import from_dict
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 
 def preset_names() -> list[str]:

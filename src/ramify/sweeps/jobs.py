@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -120,7 +120,7 @@ class RunJob:
         return self._failed(Outcome(why, again=True), self.folder)
 
     def _failed(self, outcome: Outcome, folder: Path) -> Outcome:
-        when = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        when = datetime.now(UTC).isoformat(timespec="seconds")
         with suppress(OSError), (folder / ERRORS).open("a", encoding="utf-8") as file:
             file.write(f"{when}  {outcome.error}\n")
         return outcome
