@@ -9,6 +9,7 @@ from sklearn.metrics import accuracy_score, recall_score
 from ramify.errors import RamifyError
 from ramify.evaluation.metrics import (
     area_under_curve,
+    balanced_accuracy,
     class_accuracy,
     consistency,
     either_accuracy,
@@ -40,6 +41,9 @@ def test_accuracy_is_scikit_learns_on_the_seen_classes(seed: int, classes: int, 
             assert by_class[c] == pytest.approx(recall_score(truth == c, predicted == c))
         else:
             assert np.isnan(by_class[c])
+    present = np.unique(truth[kept])
+    recall = recall_score(truth[kept], predicted[kept], labels=present, average="macro") if kept else None
+    assert balanced_accuracy(by_class) == (pytest.approx(recall) if kept else None)
 
 
 @quick

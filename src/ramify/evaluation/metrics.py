@@ -70,6 +70,11 @@ def class_accuracy(predicted: Ints, truth: Ints, seen: Mask) -> Floats:
     return np.where(seen & (images > 0), right / np.maximum(images, 1), np.nan)
 
 
+def balanced_accuracy(by_class: Floats) -> float | None:
+    """Mean of a_c over the classes that have one: each class counts the same, however many images it has."""
+    return _mean(by_class[~np.isnan(by_class)])
+
+
 def either_accuracy(
     predicted: Ints, predicted_child: Ints, truth: Ints, parent: Ints, seen: Mask
 ) -> float | None:

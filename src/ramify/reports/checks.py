@@ -54,7 +54,7 @@ def check_record(record: Record, tree: Taxonomy, where: str) -> None:
 
 def check_result(result: Result, tree: Taxonomy, where: str) -> None:
     """The figures of a finished run."""
-    for name in ("final_accuracy", "auc", "average_accuracy", "forgetting"):
+    for name in ("final_accuracy", "auc", "average_accuracy", "forgetting", "balanced_accuracy"):
         _levels(where, name, getattr(result, name), tree)
         _within(where, -1 if name == "forgetting" else 0, 1, getattr(result, name))
     _within(where, 0, 1, _fields(result, "consistency", "path_accuracy"))

@@ -51,6 +51,7 @@ def result_rows(runs: Iterable[RunData]) -> Rows:
             "auc": result.auc.get(level),
             "average_accuracy": result.average_accuracy.get(level),
             "forgetting": result.forgetting.get(level),
+            "balanced_accuracy": result.balanced_accuracy.get(level),
             "consistency": result.consistency,
             "path_accuracy": result.path_accuracy,
             "severity_mistakes": result.mistake_severity["mistakes"],

@@ -67,7 +67,8 @@ def tables_section(part: Scenario) -> Markup | None:
         return None
     keys = [series.key for series in part.series]
     first, *others = [scenario_table(part, metric) for metric in METRICS]
-    more = [join([el("p", table.caption, class_="faint"), table_html(table, keys)]) for table in others]
+    filled = [table for table in others if any(entry.ours for row in table.rows for entry in row.entries)]
+    more = [join([el("p", table.caption, class_="faint"), table_html(table, keys)]) for table in filled]
     return join(
         [
             el("h3", "Final accuracy"),
@@ -76,7 +77,7 @@ def tables_section(part: Scenario) -> Markup | None:
             el("ul", *(el("li", note) for note in first.notes), class_="notes") if first.notes else None,
             el(
                 "details",
-                el("summary", "Any-time accuracy, forgetting, consistency, cost"),
+                el("summary", "Balanced and any-time accuracy, forgetting, consistency, cost"),
                 *more,
                 _scalars(part),
             ),

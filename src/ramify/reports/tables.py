@@ -157,6 +157,7 @@ def scenario_table(scenario: Scenario, metric: str = "final_accuracy", note: str
 
 METRICS = {
     "final_accuracy": "Accuracy (%) at the end of the stream (A_last), mean ± standard deviation over seeds.",
+    "balanced_accuracy": "Balanced accuracy (%) at the end: the mean over classes of the accuracy of each.",
     "auc": "Any-time accuracy (%): mean over the periodic evaluations (A_AUC).",
     "average_accuracy": "Accuracy (%) at the ends of tasks, averaged (A_avg).",
     "forgetting": "Forgetting (points): best earlier accuracy of a class minus its last (F_last).",

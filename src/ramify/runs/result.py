@@ -59,6 +59,8 @@ class Result:
     images_evaluation: int
     peak_memory: int = field(default=0, compare=False)
     """Largest resident memory of the process that ended the run, in bytes."""
+    balanced_accuracy: Levels = field(default_factory=dict)
+    """A_last with each class counting the same; not in the results of older runs."""
 
     @classmethod
     def of(
@@ -98,6 +100,9 @@ class Result:
             seconds=final.train_seconds + sum(r.eval_seconds for r in records),
             **cost,
             peak_memory=peak_memory(),
+            balanced_accuracy=per_level(
+                {h: metrics.balanced_accuracy(last.class_accuracy[h]) for h in levels}
+            ),
         )
 
     @classmethod
