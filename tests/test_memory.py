@@ -109,6 +109,12 @@ def test_draws_are_without_repetition_and_uniform():
     assert all(len(set(d)) == 4 for d in drawn)
     assert chisquare(np.bincount(np.concatenate(drawn), minlength=10)).pvalue > 0.001
     assert sorted(memory.sample(99, rng)) == list(range(10))
+    others = [memory.sample(4, rng, np.array([2, 7])) for _ in range(2000)]
+    assert all(len(set(d)) == 4 for d in others)
+    counts = np.bincount(np.concatenate(others), minlength=10)
+    assert counts[[2, 7]].sum() == 0
+    assert chisquare(np.delete(counts, [2, 7])).pvalue > 0.001
+    assert sorted(memory.sample(99, rng, np.array([2, 7]))) == [0, 1, 3, 4, 5, 6, 8, 9]
 
 
 def test_the_store_costs_little_beside_its_images():

@@ -17,7 +17,7 @@ from ramify.classes import Classes
 from ramify.memory import Memory
 from ramify.methods import METHODS
 from ramify.methods.checks import Toy, learner
-from ramify.methods.settings import MirSettings
+from ramify.methods.settings import FlexibleSettings, MirSettings
 from ramify.rehearsal import Batch, Flexible, HalfAndHalf, MemoryOnly, StreamOnly, stored
 from ramify.rehearsal.rehearsals import most_interfered
 
@@ -92,6 +92,30 @@ def test_flexible_batches_are_those_of_algorithm_2(rule):
         assert batch.classes[len(admitted) :].tolist() == learning.memory.classes[slots].tolist()
         refused += len(admitted) < 8
     assert refused > 200
+
+
+def test_arrivals_that_are_stored_already_are_not_drawn_again_and_earn_their_importance():
+    toy = Toy.stream(200)
+    engine = learner(METHODS["fms"], toy, memory_size=12, fms=FlexibleSettings(1.0))
+    composed, credited = [], []
+    compose, trained = engine.recipe.rehearse.compose, engine.recipe.keep.trained
+
+    def note_batch(*args):
+        composed.append(batch := compose(*args))
+        rows = np.flatnonzero(batch.slots >= 0)
+        assert torch.equal(batch.images[rows], engine.memory.images[batch.slots[rows]])
+        assert len(set(batch.slots[rows])) == len(rows)
+        return batch
+
+    def note_credit(update):
+        credited.append(update.slots)
+        return trained(update)
+
+    engine.recipe.rehearse.compose, engine.recipe.keep.trained = note_batch, note_credit
+    engine.observe(*toy.part(0, 200))
+    assert all((batch.slots == slots).all() for batch, slots in zip(composed, credited, strict=True))
+    arrivals = np.stack([batch.slots[:4] for batch in composed])  # all are admitted
+    assert 0.6 < (arrivals >= 0).mean() < 1  # the others were replaced within their own stream batch
 
 
 def test_the_first_stream_batch_is_taken_whole():

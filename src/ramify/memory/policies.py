@@ -29,7 +29,7 @@ Examine = Callable[[Ints], Examination]
 
 @dataclass(frozen=True)
 class Update:
-    """What one training step has shown of its batch. Rows that came straight from the stream have slot -1."""
+    """What one training step has shown of its batch. Rows that are not in memory have slot -1."""
 
     slots: npt.NDArray[np.int64]
     levels: npt.NDArray[np.int64]

@@ -15,6 +15,7 @@ from ramify.state import State, Stateful
 from ramify.typed import whole
 
 Ints = npt.NDArray[np.integer]
+NONE: Ints = np.empty(0, np.int64)
 
 
 class Memory(Stateful):
@@ -117,9 +118,10 @@ class Memory(Stateful):
         slots[place] = moved
         self._position[moved] = place
 
-    def sample(self, count: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
-        """Slots drawn uniformly without repetition, all of them where there are fewer than `count`."""
-        return rng.choice(self.size, min(count, self.size), replace=False)
+    def sample(self, count: int, rng: np.random.Generator, but: Ints = NONE) -> npt.NDArray[np.int64]:
+        """Slots drawn uniformly without repetition, `but` these; all where there are fewer than `count`."""
+        drawn = rng.choice(self.size, min(count + len(but), self.size), replace=False)
+        return drawn[~np.isin(drawn, but)][:count] if len(but) else drawn
 
     def most_frequent(self, newcomer: int) -> int:
         """ȳ: the class with most samples, counting the newcomer; of equal ones the class that was met first.

@@ -21,7 +21,7 @@ from ramify.networks import Model, build_backbone, feature_size
 from ramify.networks.heads import Heads
 from ramify.pixels import check_values
 from ramify.randomness import Generators
-from ramify.rehearsal import Batch, stored
+from ramify.rehearsal import Arrival, Batch, arrived, stored
 from ramify.state import State, Stateful
 from ramify.training.augment import Augment, Normalize
 from ramify.training.cutmix import CutMix
@@ -109,7 +109,7 @@ class Engine(Stateful):
         self.recipe.keep.bind(self.memory, self.classes, self.examine)
         self.recipe.minimise.bind(self.model, self.classes, self.mask)
         self.buffer_size = self.recipe.rehearse.buffer_size(settings.batch_size)
-        self._buffer: list[tuple[Tensor, int, npt.NDArray[np.int32] | None]] = []
+        self._buffer: list[Arrival] = []
         self.passes = Passes()
         self.pause: Callable[[], None] = lambda: None  # called between the updates of long training
 
@@ -191,9 +191,8 @@ class Engine(Stateful):
         self.credit += self.settings.updates_per_sample
         if self.recipe.keep.reserve(image, cls):
             return
-        if self.recipe.keep.before_training:
-            self.recipe.keep.offer(image, cls, path)
-        self._buffer.append((image, cls, path))
+        slot = self.recipe.keep.offer(image, cls, path) if self.recipe.keep.before_training else None
+        self._buffer.append(Arrival(image, cls, path, -1 if slot is None else slot))
         if len(self._buffer) >= self.buffer_size:  # more, after an update that failed
             self.flush()
 
@@ -201,9 +200,7 @@ class Engine(Stateful):
         """Train on what has arrived since the last update, then let the memory have it."""
         if not self._buffer:
             return
-        images, classes, paths = zip(*self._buffer, strict=True)
-        told = np.stack(paths) if paths[0] is not None else None
-        arrivals = Batch(torch.stack(images), np.array(classes), np.full(len(classes), -1), told)
+        arrivals = arrived(self._buffer)
         due = self.recipe.rehearse.updates_due(self.credit)
         self.credit = max(0.0, self.credit - due)
         refreshed = False
@@ -212,8 +209,8 @@ class Engine(Stateful):
         if due:
             self.recipe.rate.called(refreshed)
         if not self.recipe.keep.before_training:
-            for image, cls, path in self._buffer:
-                self.recipe.keep.offer(image, cls, path)
+            for arrival in self._buffer:
+                self.recipe.keep.offer(arrival.image, arrival.cls, arrival.path)
         self._buffer.clear()
 
     def task_end(self) -> None:
@@ -358,13 +355,15 @@ class Engine(Stateful):
 
     def state(self) -> State:
         """Everything that the next update depends on."""
-        images, classes, paths = zip(*self._buffer, strict=True) if self._buffer else ((), (), ())
+        waiting = list(zip(*self._buffer, strict=True)) or [()] * 4
+        images, classes, paths, slots = waiting
         parts = {name: part.state() for name, part in self._parts().items()}
         return super().state() | {
             "cost": asdict(self.cost),
             "buffer": {
                 "images": torch.stack(images) if images else None,
                 "classes": list(classes),
+                "slots": list(slots),
                 "paths": np.stack(paths) if paths and paths[0] is not None else None,
             },
             **parts,
@@ -378,12 +377,13 @@ class Engine(Stateful):
             part.restore(state[name])
         buffer = state["buffer"]
         self._buffer = [
-            (
+            Arrival(
                 buffer["images"][row].to(self.device),
                 cls,
                 None if buffer["paths"] is None else buffer["paths"][row],
+                slot,
             )
-            for row, cls in enumerate(buffer["classes"])
+            for row, (cls, slot) in enumerate(zip(buffer["classes"], buffer["slots"], strict=True))
         ]
 
     def _parts(self) -> dict[str, Stateful]:

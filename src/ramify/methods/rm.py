@@ -7,7 +7,7 @@ from ramify.methods.settings import Settings
 from ramify.randomness import Generators
 from ramify.rehearsal import StreamOnly
 from ramify.training.objectives import CrossEntropy
-from ramify.training.schedules import Rate
+from ramify.training.schedules import ExponentialReset
 
 
 @method("rm")
@@ -21,6 +21,6 @@ def rm(settings: Settings, rng: Generators) -> Recipe:
         keep=Balanced(rng["keep"]),
         rehearse=StreamOnly(rng["rehearse"]),
         minimise=CrossEntropy(clip=10.0),
-        rate=Rate(settings.lr),
+        rate=ExponentialReset(settings.lr, settings.lr_decay),
         consolidate=train_on_memory,
     )

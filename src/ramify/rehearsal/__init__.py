@@ -1,6 +1,6 @@
 """What a training batch is made of."""
 
-from ramify.rehearsal.batch import Batch, stored
+from ramify.rehearsal.batch import Arrival, Batch, arrived, stored
 from ramify.rehearsal.rehearsals import (
     Flexible,
     HalfAndHalf,
@@ -13,6 +13,7 @@ from ramify.rehearsal.rehearsals import (
 )
 
 __all__ = [
+    "Arrival",
     "Batch",
     "Flexible",
     "HalfAndHalf",
@@ -22,5 +23,6 @@ __all__ = [
     "Nothing",
     "Rehearsal",
     "StreamOnly",
+    "arrived",
     "stored",
 ]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +16,7 @@ from ramify.memory import Memory
 
 @dataclass(frozen=True)
 class Batch:
-    """Images with their classes; `slots` says where in memory each is from, -1 for the stream."""
+    """Images with their classes; `slots` says where in memory each is, -1 for those that are not stored."""
 
     images: Tensor  # uint8 [n, 3, h, w]
     classes: npt.NDArray[np.int64]
@@ -45,6 +47,24 @@ class Batch:
             np.concatenate([self.slots, other.slots]),
             paths,
         )
+
+
+class Arrival(NamedTuple):
+    """A sample that waits for its update; `slot` says where it was stored on arrival, -1 if it was not."""
+
+    image: Tensor
+    cls: int
+    path: npt.NDArray[np.int32] | None
+    slot: int
+
+
+def arrived(arrivals: Sequence[Arrival]) -> Batch:
+    """Arrivals as a batch. One whose slot went to a later one is stored no more."""
+    images, classes, paths, given = zip(*arrivals, strict=True)
+    holder = {slot: row for row, slot in enumerate(given)}
+    slots = [slot if holder[slot] == row else -1 for row, slot in enumerate(given)]
+    told = np.stack(paths) if paths[0] is not None else None
+    return Batch(torch.stack(images), np.array(classes), np.array(slots), told)
 
 
 def stored(memory: Memory, slots: npt.NDArray[np.int64]) -> Batch:

@@ -47,8 +47,8 @@ class Rehearsal(Stateful):
         raise TypeError(f"{type(self).__name__} does not say what a batch is made of")
 
     def fill(self, arrivals: Batch, batch_size: int, memory: Memory) -> Batch:
-        """The arrivals, and samples drawn from memory up to the size of the batch."""
-        drawn = memory.sample(batch_size - len(arrivals), self.rng)
+        """The arrivals, and other samples drawn from memory up to the size of the batch."""
+        drawn = memory.sample(batch_size - len(arrivals), self.rng, arrivals.slots[arrivals.slots >= 0])
         return arrivals.join(stored(memory, drawn))
 
 
@@ -99,9 +99,9 @@ class MemoryOnly(Rehearsal):
 class Flexible(Rehearsal):
     """FMS (section 4.2, algorithm 2): a sample of class c enters with probability min((t - T_c) / T, 1).
 
-    t and T_c count stream samples. Refused places are filled from memory without repeating a drawn sample,
-    which is the same as drawing the memory's share and theirs together. The draw is made anew at each update;
-    the first stream batch of all is taken whole. `rule`: T as given, or divided by the classes seen.
+    t and T_c count stream samples. Refused places are filled from memory without repeating a sample of the
+    batch, which is the same as drawing the memory's share and theirs together. The draw is made anew at each
+    update; the first stream batch of all is taken whole. `rule`: T as given, or divided by the classes seen.
     """
 
     def __init__(
