@@ -125,6 +125,15 @@ def test_best_of_each_level(case):
             assert probabilities[i, found] == probabilities[i, rows].max()
 
 
+def test_classes_of_one_name_without_votes_are_told_apart():
+    classes = Classes()
+    for level, label in ((1, "a"), (2, "a"), (2, "a (level 1)"), (3, "b")):
+        classes.meet(level, label, 0)
+    tree = Ties.by_votes(classes, np.zeros((4, 4), np.int64)).taxonomy()
+    assert tree.depth == 3
+    assert tree.leaves == 4
+
+
 @MANY
 @given(met(), st.integers(0, 10**6), st.floats(0, 1))
 def test_ties_follow_the_votes(case, seed, share):

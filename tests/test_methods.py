@@ -192,8 +192,9 @@ def test_gdumb_trains_a_fresh_model_each_time_it_is_asked(monkeypatch):
         engine.predict(toy.images)  # asked again with nothing new: the same model
     assert len(starts) == 2
     template = engine._template.state_dict()
-    for fresh, moments in starts:
-        assert moments == {}
+    for fresh, optimizer in starts:
+        assert optimizer["moments"] == {}
+        assert optimizer["steps"] == 0
         assert all(torch.equal(fresh[f"backbone.{name}"], value) for name, value in template.items())
     trained = weights(engine)
     assert not torch.equal(trained["backbone.first.weight"], template["first.weight"])

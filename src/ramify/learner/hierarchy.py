@@ -79,7 +79,11 @@ class Ties:
             own = int(np.flatnonzero(path == cls)[0])
             row = [UNKNOWN if path[k] < 0 else str(self.classes.labels[path[k]]) for k in range(own + 1)]
             for k in columns[own + 1 :]:
-                row.append(row[own] if row[own] not in names[k] else f"{row[own]} (level {own + 1})")
+                name = row[own]
+                while name in names[k]:
+                    name += f" (level {own + 1})"
+                names[k].add(name)
+                row.append(name)
             rows.append(row)
             support.append([f"{self.support[c]:.3f}" if c >= 0 else "" for c in path])
         return Taxonomy.from_rows(
