@@ -75,8 +75,8 @@ def main(argv: list[str] | None = None) -> int:
         sys.stderr.close()
         return 141
     except OSError as error:  # no permission, a name too long, no space for what is printed
-        where = f"{error.filename} cannot be used: " if error.filename is not None else ""
-        sys.stderr.write(
-            f"ramify: error: {where}{error.strerror or error}; give another path, or mend this one\n"
-        )
+        told = str(error.strerror or error)
+        if error.filename is not None:
+            told = f"{error.filename} cannot be used: {told}; give another path, or mend this one"
+        sys.stderr.write(f"ramify: error: {told}\n")
         return 2
