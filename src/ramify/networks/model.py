@@ -66,9 +66,13 @@ class Model(nn.Module):
 
 
 def build_backbone(
-    name: str, stem: Stem, width: float, generator: torch.Generator | None = None
+    name: str,
+    stem: Stem,
+    width: float,
+    generator: torch.Generator | None = None,
+    image_size: int | None = None,
 ) -> nn.Module:
-    """A ResNet by name, or the module that `package.module:factory` returns.
+    """A ResNet by name, for any images or those of one size, or what `package.module:factory` returns.
 
     A factory draws its weights from torch's global generator, which is set from `generator` meanwhile.
     """
@@ -76,7 +80,7 @@ def build_backbone(
         if generator is not None:
             torch.manual_seed(generator.initial_seed())
         if name in BLOCKS:
-            return ResNet(BLOCKS[name], stem, width, generator)
+            return ResNet(BLOCKS[name], stem, width, generator, image_size)
         return _built_by_user(name)
 
 

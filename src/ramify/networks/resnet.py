@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 BLOCKS = {"resnet18": (2, 2, 2, 2), "resnet34": (3, 4, 6, 3)}
 Stem = Literal["imagenet", "cifar"]
 
 
-class Conv3x3(nn.Conv2d):
-    """A 3×3 convolution with padding 1 that leaves out the taps that would only ever meet the padding.
+def trim(conv: nn.Conv2d, side: int) -> None:
+    """Leave out the taps of a 3×3 convolution that only ever meet the padding, for inputs of side × side.
 
     With the `imagenet` stem, images of 32×32 are one pixel large in the last stage: there eight of nine
-    taps, and most of the network's weights, are multiplied by zeros. Without them a training step takes
-    three quarters of the time.
+    taps, and half of the network's weights or more, are multiplied by zeros and never learn.
     """
-
-    def __init__(self, inputs: int, outputs: int, stride: int = 1) -> None:
-        super().__init__(inputs, outputs, 3, stride, 1, bias=False)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The same as nn.Conv2d."""
-        height, width = x.shape[2:]
-        if max(height, width) > self.stride[0]:
-            return super().forward(x)
-        return F.conv2d(x, self.weight[:, :, 1 : 1 + height, 1 : 1 + width], stride=self.stride)
+    if side <= conv.stride[0]:
+        conv.weight = nn.Parameter(conv.weight.detach()[:, :, 1 : 1 + side, 1 : 1 + side].clone())
+        conv.kernel_size, conv.padding = (side, side), (0, 0)
 
 
 class BasicBlock(nn.Module):
@@ -36,9 +28,9 @@ class BasicBlock(nn.Module):
 
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:
         super().__init__()
-        self.conv1 = Conv3x3(inputs, outputs, stride)
+        self.conv1 = nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False)
         self.bn1 = nn.BatchNorm2d(outputs)
-        self.conv2 = Conv3x3(outputs, outputs)
+        self.conv2 = nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False)
         self.bn2 = nn.BatchNorm2d(outputs)
         self.relu = nn.ReLU(inplace=True)
         self.shortcut: nn.Module = nn.Identity()
@@ -54,11 +46,19 @@ class BasicBlock(nn.Module):
         out: Tensor = self.relu(y + self.shortcut(x))
         return out
 
+    def trim(self, side: int) -> int:
+        """Trim both convolutions for inputs of this side; returns the side of the output."""
+        trim(self.conv1, side)
+        side = math.ceil(side / self.conv1.stride[0])
+        trim(self.conv2, side)
+        return side
+
 
 class ResNet(nn.Module):
     """The feature before the classifier: 512 × width values an image.
 
-    `imagenet` is the 7×7 stride-2 stem with max-pooling, `cifar` a 3×3 stride-1 stem without.
+    `imagenet` is the 7×7 stride-2 stem with max-pooling, `cifar` a 3×3 stride-1 stem without. With an
+    `image_size` the network is for images of that size alone, and computes the same with fewer weights.
     """
 
     def __init__(
@@ -67,6 +67,7 @@ class ResNet(nn.Module):
         stem: Stem = "imagenet",
         width: float = 1.0,
         generator: torch.Generator | None = None,
+        image_size: int | None = None,
     ) -> None:
         super().__init__()
         widths = [max(1, round(w * width)) for w in (64, 128, 256, 512)]
@@ -77,7 +78,7 @@ class ResNet(nn.Module):
             first = nn.Conv2d(3, widths[0], 3, 1, 1, bias=False)
             pool = nn.Identity()
         self.stem = nn.Sequential(first, nn.BatchNorm2d(widths[0]), nn.ReLU(inplace=True), pool)
-        layers: list[nn.Module] = []
+        layers: list[BasicBlock] = []
         inputs = widths[0]
         for stage, (outputs, count) in enumerate(zip(widths, blocks, strict=True)):
             for index in range(count):
@@ -86,6 +87,10 @@ class ResNet(nn.Module):
         self.layers = nn.Sequential(*layers)
         self.feature_size = inputs
         self._initialise(generator)
+        if image_size is not None:
+            side = math.ceil(image_size / 4) if stem == "imagenet" else image_size
+            for layer in layers:
+                side = layer.trim(side)
 
     def _initialise(self, generator: torch.Generator | None) -> None:
         for module in self.modules():

@@ -152,7 +152,7 @@ def forward_cost(name: str, stem: str, width: float, image_size: int) -> float:
         assert isinstance(weight, Tensor)
         total += output.numel() * weight[0].numel()
 
-    backbone = build_backbone(name, stem, width).eval()  # type: ignore[arg-type]
+    backbone = build_backbone(name, stem, width, image_size=image_size).eval()  # type: ignore[arg-type]
     for layer in backbone.modules():
         if isinstance(layer, nn.Conv2d | nn.Linear):
             layer.register_forward_hook(count)
