@@ -14,6 +14,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from statistics import mean
 
+import numpy as np
+
 from ramify.reports.data import RunData, finished, load_runs
 from ramify.reports.paper import Cell, display_name, paper_figure, paper_results
 
@@ -160,6 +162,20 @@ def order(runs: Runs) -> Iterator[str]:
             yield f"{' '.join(stream)}, level {level}: {shown}"
 
 
+def newness(runs: Runs) -> Iterator[str]:
+    """Classes of level 2 by the task that they came with: share of all answers, and accuracy."""
+    for method in (*RIVALS, "fms", "pl", "pl-fms"):
+        for seed, run in runs.of(SINGLE, method).items():
+            if run.answers is None:  # as in published runs
+                continue
+            known = run.answers.class_accuracy[2]
+            came = (~np.isnan(known)).argmax(axis=0)
+            share = np.bincount(came[run.answers.predictions[:, 1]]) / len(run.answers.predictions)
+            groups = [(share[task], known[-1, came == task].mean()) for task in sorted(set(came))]
+            shown = ", ".join(f"{100 * a:.0f} / {100 * b:.1f}" for a, b in groups)
+            yield f"{display_name(method)}, seed {seed}: {shown}"
+
+
 def labels(runs: Runs) -> Iterator[str]:
     """Dual minus single."""
     for method in ("er", "mir", "clib", "fms", "pl-fms"):
@@ -206,6 +222,7 @@ CLAIMS: dict[str, Callable[[Runs], Iterator[str]]] = {
     "PL contributes more than FMS": parts,
     "The drop at task boundaries is mild for PL-FMS and CLIB, and RM jumps (multiple-depth)": boundaries,
     "GDumb is worst in single-depth": order,
+    "Head bias: share of answers / accuracy in %, by the classes' task (single-depth, level 2)": newness,
     "Dual-label is above single-label": labels,
     "T = 0.1 of the stream is best (multiple-depth)": horizons,
     "FMS is ahead of CLIB on flat streams": flat,
