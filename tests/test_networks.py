@@ -43,13 +43,16 @@ def test_stems_reduce_the_image_as_they_should(stem, side):
 @given(size=st.integers(1, 40), seed=st.integers(0, 2**31))
 def test_a_network_for_one_size_computes_and_learns_the_same_with_fewer_weights(stem, size, seed):
     lean, whole = (
-        ResNet(BLOCKS["resnet18"], stem, 1 / 32, torch.Generator().manual_seed(seed), image_size).double()
+        ResNet(BLOCKS["resnet18"], stem, 1 / 32, torch.Generator().manual_seed(seed), image_size)
+        .double()
+        .eval()  # three tiny images have next to no variance: normalising by it would blow up rounding
         for image_size in (size, None)
     )
-    images = torch.randn(3, 3, size, size, dtype=torch.double)
+    draws = torch.Generator().manual_seed(seed)
+    images = torch.randn(3, 3, size, size, dtype=torch.double, generator=draws)
     outs = [network(images) for network in (lean, whole)]
     torch.testing.assert_close(*outs)
-    slope = torch.randn_like(outs[0])
+    slope = torch.randn(outs[0].shape, dtype=torch.double, generator=draws)
     for out in outs:
         (out * slope).sum().backward()
     for some, every in zip(lean.parameters(), whole.parameters(), strict=True):
