@@ -12,14 +12,16 @@ import argparse
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from itertools import product
 from statistics import mean
 
 import numpy as np
 
 from ramify.reports.data import RunData, finished, load_runs
 from ramify.reports.paper import Cell, display_name, paper_figure, paper_results
+from ramify.streams import Stream
 
-Stream = tuple[str, str, str]  # dataset, setup, labels
+Setting = tuple[str, str, str]  # dataset, setup, labels
 MULTIPLE, SINGLE, DUAL = (
     ("cifar100", *rest)
     for rest in (("multiple-depth", "single"), ("single-depth", "single"), ("single-depth", "dual"))
@@ -35,7 +37,7 @@ class Runs:
     """Finished runs by stream, method and seed; the longer ones, and those with another T, apart."""
 
     def __init__(self, folder: str) -> None:
-        self.plain: dict[tuple[Stream, str], Seeds] = defaultdict(dict)
+        self.plain: dict[tuple[Setting, str], Seeds] = defaultdict(dict)
         self.by_T: dict[float, Seeds] = {}
         self.long: dict[str, Seeds] = {}
         for run, _ in finished(load_runs([folder])):
@@ -53,11 +55,11 @@ class Runs:
             ):
                 self.by_T[config.fms.T] = {0: run}
 
-    def of(self, stream: Stream, method: str) -> Seeds:
+    def of(self, stream: Setting, method: str) -> Seeds:
         """A method's runs by seed."""
         return self.plain.get((stream, method), {})
 
-    def rivals(self, stream: Stream, level: int) -> list[str]:
+    def rivals(self, stream: Setting, level: int) -> list[str]:
         """The paper's rivals that were run, the best first."""
         there = [m for m in RIVALS if self.of(stream, m)]
         return sorted(there, key=lambda m: -accuracy(self.of(stream, m), level))
@@ -79,7 +81,7 @@ def shared(a: Seeds, b: Seeds) -> tuple[Seeds, Seeds]:
     return {s: a[s] for s in common}, {s: b[s] for s in common}
 
 
-def minus(runs: Runs, a: tuple[Stream, str], b: tuple[Stream, str]) -> str:
+def minus(runs: Runs, a: tuple[Setting, str], b: tuple[Setting, str]) -> str:
     """The difference of two methods, or of one on two streams, at each level."""
     ours, theirs = shared(runs.of(*a), runs.of(*b))
     shown = []
@@ -163,17 +165,21 @@ def order(runs: Runs) -> Iterator[str]:
 
 
 def newness(runs: Runs) -> Iterator[str]:
-    """Classes of level 2 by the task that they came with: share of all answers, and accuracy."""
-    for method in (*RIVALS, "fms", "pl", "pl-fms"):
-        for seed, run in runs.of(SINGLE, method).items():
+    """Classes of the deepest level by the task that brought most of their samples: answers, and accuracy."""
+    for stream, method in product((SINGLE, *FLAT), (*RIVALS, "fms", "pl", "pl-fms")):
+        for seed, run in runs.of(stream, method).items():
             if run.answers is None:  # as in published runs
                 continue
-            known = run.answers.class_accuracy[2]
-            came = (~np.isnan(known)).argmax(axis=0)
-            share = np.bincount(came[run.answers.predictions[:, 1]]) / len(run.answers.predictions)
-            groups = [(share[task], known[-1, came == task].mean()) for task in sorted(set(came))]
+            arrivals = Stream.load(run.path / "stream.safetensors")
+            last = arrivals.level == run.tree.depth
+            brought = np.zeros((arrivals.tasks, arrivals.classes[-1]), int)
+            np.add.at(brought, (arrivals.task[last], arrivals.label[last]), 1)
+            came = brought.argmax(axis=0)
+            share = np.bincount(came[run.answers.predictions[:, -1]]) / len(run.answers.predictions)
+            final = run.answers.class_accuracy[run.tree.depth][-1]
+            groups = [(share[task], final[came == task].mean()) for task in sorted(set(came))]
             shown = ", ".join(f"{100 * a:.0f} / {100 * b:.1f}" for a, b in groups)
-            yield f"{display_name(method)}, seed {seed}: {shown}"
+            yield f"{stream[1]}, {display_name(method)}, seed {seed}: {shown}"
 
 
 def labels(runs: Runs) -> Iterator[str]:
@@ -222,7 +228,7 @@ CLAIMS: dict[str, Callable[[Runs], Iterator[str]]] = {
     "PL contributes more than FMS": parts,
     "The drop at task boundaries is mild for PL-FMS and CLIB, and RM jumps (multiple-depth)": boundaries,
     "GDumb is worst in single-depth": order,
-    "Head bias: share of answers / accuracy in %, by the classes' task (single-depth, level 2)": newness,
+    "Head bias: share of answers / accuracy in %, by the classes' task (deepest level)": newness,
     "Dual-label is above single-label": labels,
     "T = 0.1 of the stream is best (multiple-depth)": horizons,
     "FMS is ahead of CLIB on flat streams": flat,
