@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 from ramify.reports.data import RunData, finished, load_runs
+from ramify.reports.paper import display_name
 from ramify.reports.series import differing
 
 ORIGINALS = {"pl_fms": "pl-fms", "clib": "clib", "er": "er"}  # of the methods in studies/variants.py
@@ -43,22 +45,29 @@ def base(run: RunData, study: list[RunData]) -> RunData | None:
     return min(alike, key=lambda other: len(changes(other, run)), default=None)
 
 
-def accuracies(run: RunData) -> list[float]:
+def accuracies(run: RunData) -> str:
     """Final accuracy in per cent, coarse to fine."""
     assert run.result is not None
-    return [100 * value for _, value in sorted(run.result.final_accuracy.items())]
+    return ", ".join(f"{100 * value:.1f}" for _, value in sorted(run.result.final_accuracy.items()))
 
 
-def line(run: RunData, study: list[RunData]) -> str:
-    """What was changed, and the figures without and with it."""
-    before = base(run, study)
-    if before is None:
-        return f"{run.config.method}, {run.config.setup}: the study has no such run"
-    changed = [f"{name} {old} → {new}" for name, (old, new) in changes(before, run).items()]
+def row(run: RunData, before: RunData) -> str:
+    """What was changed, and the figures without and with it, as a line of a Markdown table."""
+    changed = [f"`{name}` {old} → {new}" for name, (old, new) in changes(before, run).items()]
     if run.config.method != before.config.method:
-        changed.append(run.config.method.partition(":")[2])
-    figures = [", ".join(f"{value:.1f}" for value in accuracies(each)) for each in (before, run)]
-    return f"{before.config.method}, {run.config.setup}, {'; '.join(changed)}: {' → '.join(figures)}"
+        changed.append(f"`{run.config.method.partition(':')[2]}`")
+    what = f"{display_name(before.config.method)}, {run.config.setup}"
+    return f"| {what} | {'; '.join(changed)} | {accuracies(before)} | {accuracies(run)} |"
+
+
+def table(study: str, causes: str) -> Iterator[str]:
+    """A line a run, grouped by what was changed."""
+    yield "| method and stream | change | without | with |"
+    yield "|---|---|---|---|"
+    known = [run for run, _ in finished(load_runs([study]))]
+    changed = [run for run, _ in finished(load_runs([causes]))]
+    pairs = [(run, before) for run in changed if (before := base(run, known)) is not None]
+    yield from (row(*pair) for pair in sorted(pairs, key=lambda pair: sorted(changes(pair[1], pair[0]))))
 
 
 def main() -> int:
@@ -69,9 +78,7 @@ def main() -> int:
     parser.add_argument("study", help="folder of the study's runs")
     parser.add_argument("causes", help="folder of the runs with a change")
     args = parser.parse_args()
-    study = [run for run, _ in finished(load_runs([args.study]))]
-    for run, _ in finished(load_runs([args.causes])):
-        print(line(run, study))
+    print("\n".join(table(args.study, args.causes)))
     return 0
 
 

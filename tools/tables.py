@@ -1,0 +1,119 @@
+"""The tables of docs/reproduction.md from the study's runs: ours, and the paper's in brackets.
+
+python tools/tables.py results/study
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+
+from claims import CARS, DUAL, FLAT, MULTIPLE, SINGLE, Runs, Seeds, Setting, levels
+from ramify.reports.paper import Cell, display_name, paper_figure, paper_results
+from ramify.reports.statistics import Figure
+
+METHODS = ("er", "ewc++", "bic", "mir", "rm", "gdumb", "clib", "fms", "pl", "pl-fms")
+TITLES: dict[Setting, str] = {
+    MULTIPLE: "multiple-depth, `study` (10,000 updates)",
+    SINGLE: "single-depth, single-label, `study`",
+    DUAL: "single-depth, dual-label, `study` (40,000 samples, 20,000 updates)",
+    CARS: "Stanford Cars at 64×64, single-depth, single-label, `study` (4,068 updates)",
+}
+
+
+def cell(seeds: Seeds, level: int, paper: Figure | None) -> str:
+    """Mean, spread over seeds where there are several, and the paper's mean in brackets."""
+    if not seeds:
+        return "–"
+    values = {s: 100 * run.result.final_accuracy[str(level)] for s, run in seeds.items() if run.result}
+    ours = Figure.over_seeds(values)
+    spread = "" if ours.std is None else f"±{ours.std:.1f}"
+    return f"{ours.mean:.1f}{spread}" + (f" ({paper.mean:.1f})" if paper else "")
+
+
+def row(name: str, cells: Sequence[str]) -> str:
+    """A line of a Markdown table."""
+    return f"| {name} | {' | '.join(cells)} |"
+
+
+def head(title: str, columns: Sequence[str]) -> Iterator[str]:
+    """The first two lines of a Markdown table."""
+    yield row(title, columns)
+    yield "|---" * (1 + len(columns)) + "|"
+
+
+def level_names(seeds: Seeds) -> list[str]:
+    """Level 1, 2, ... with their numbers of classes."""
+    tree = next(iter(seeds.values())).tree
+    return [f"{'level ' if h == 1 else ''}{h} ({size})" for h, size in enumerate(tree.sizes, 1)]
+
+
+def hierarchical(runs: Runs, stream: Setting, methods: Sequence[str] = METHODS) -> Iterator[str]:
+    """A row a method, a column a level."""
+    yield from head(TITLES[stream], level_names(runs.of(stream, "er")))
+    for method in methods:
+        if seeds := runs.of(stream, method):
+            where = (stream[1], stream[2], stream[0], method)
+            yield row(display_name(method), [cell(seeds, h, paper_figure(*where, h)) for h in levels(seeds)])
+
+
+def longer(runs: Runs) -> Iterator[str]:
+    """The whole of CIFAR-100."""
+    title = "multiple-depth, all 50,000 images, 1 update a sample (50,000 updates)"
+    yield from head(title, level_names(runs.long["er"]))
+    for method in ("er", "clib", "pl-fms"):
+        seeds, where = runs.long[method], (MULTIPLE[1], MULTIPLE[2], MULTIPLE[0], method)
+        yield row(display_name(method), [cell(seeds, h, paper_figure(*where, h)) for h in levels(seeds)])
+
+
+def horizons(runs: Runs) -> Iterator[str]:
+    """T, and what more labels are worth."""
+    yield from head("PL-FMS, multiple-depth, `study`, seed 0", level_names(runs.of(MULTIPLE, "er")))
+    for T, seeds in sorted(runs.by_T.items()):
+        theirs = T * 2.5  # as the paper's stream is to ours
+        cells = [Cell(6, *MULTIPLE[1:], "cifar100", f"T={theirs:.0f}", h) for h in levels(seeds)]
+        figures = [cell(seeds, h, paper_results().get(c)) for h, c in zip(levels(seeds), cells, strict=True)]
+        yield row(f"T = {T:,.0f} (the paper's {theirs:,.0f})", figures)
+    yield from list(hierarchical(runs, MULTIPLE, ("pl-fms-t", "oracle")))[2:]
+
+
+def flat(runs: Runs) -> Iterator[str]:
+    """A column a setup."""
+    yield from head("flat streams, `study`", [stream[1] for stream in FLAT])
+    for method in ("er", "rm", "clib", "fms"):
+        cells = [
+            cell(runs.of(stream, method), 1, paper_figure(*stream[1:], stream[0], method, 1))
+            for stream in FLAT
+        ]
+        yield row(display_name(method), cells)
+
+
+def tables(folder: str) -> Iterator[str]:
+    """All tables, an empty line after each."""
+    runs = Runs(folder)
+    parts = (
+        hierarchical(runs, MULTIPLE),
+        longer(runs),
+        hierarchical(runs, SINGLE),
+        hierarchical(runs, DUAL),
+        hierarchical(runs, CARS),
+        horizons(runs),
+        flat(runs),
+    )
+    for part in parts:
+        yield from (*part, "")
+
+
+def main() -> int:
+    """Print them."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("runs", help="folder of the study's runs")
+    print("\n".join(tables(parser.parse_args().runs)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
