@@ -22,12 +22,13 @@ TITLES: dict[Setting, str] = {
 }
 
 
-def cell(seeds: Seeds, level: int, paper: Figure | None) -> str:
+def cell(seeds: Seeds, level: int, paper: Figure | None = None, metric: str = "final_accuracy") -> str:
     """Mean, spread over seeds where there are several, and the paper's mean in brackets."""
     if not seeds:
         return "–"
-    values = {s: 100 * run.result.final_accuracy[str(level)] for s, run in seeds.items() if run.result}
-    ours = Figure.over_seeds(values)
+    ours = Figure.over_seeds(
+        {seed: 100 * getattr(run.result, metric)[str(level)] for seed, run in seeds.items()}
+    )
     spread = "" if ours.std is None else f"±{ours.std:.1f}"
     return f"{ours.mean:.1f}{spread}" + (f" ({paper.mean:.1f})" if paper else "")
 
@@ -79,14 +80,23 @@ def horizons(runs: Runs) -> Iterator[str]:
 
 
 def flat(runs: Runs) -> Iterator[str]:
-    """A column a setup."""
-    yield from head("flat streams, `study`", [stream[1] for stream in FLAT])
+    """A column a setup: final accuracy, then A_AUC."""
+    names = [stream[1] for stream in FLAT]
+    yield from head("flat streams, `study`", [*names, *(f"{name}, any-time" for name in names)])
     for method in ("er", "rm", "clib", "fms"):
-        cells = [
-            cell(runs.of(stream, method), 1, paper_figure(*stream[1:], stream[0], method, 1))
-            for stream in FLAT
-        ]
-        yield row(display_name(method), cells)
+        seeds = [runs.of(stream, method) for stream in FLAT]
+        paper = [paper_figure(*stream[1:], stream[0], method, 1) for stream in FLAT]
+        last = [cell(each, 1, figure) for each, figure in zip(seeds, paper, strict=True)]
+        yield row(display_name(method), [*last, *(cell(each, 1, metric="auc") for each in seeds)])
+
+
+def anytime(runs: Runs, stream: Setting) -> Iterator[str]:
+    """A_AUC of the methods that were asked at any time."""
+    yield from head(f"any-time, {TITLES[stream]}", level_names(runs.of(stream, "er")))
+    for method in METHODS:
+        seeds = runs.of(stream, method)
+        if seeds and next(iter(seeds.values())).config.eval_at == "any-time":
+            yield row(display_name(method), [cell(seeds, h, metric="auc") for h in levels(seeds)])
 
 
 def tables(folder: str) -> Iterator[str]:
@@ -100,6 +110,8 @@ def tables(folder: str) -> Iterator[str]:
         hierarchical(runs, CARS),
         horizons(runs),
         flat(runs),
+        anytime(runs, MULTIPLE),
+        anytime(runs, SINGLE),
     )
     for part in parts:
         yield from (*part, "")

@@ -10,6 +10,7 @@ import operator
 import reprlib
 import types
 import typing
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Literal, TypeVar
 
@@ -34,6 +35,15 @@ def to_dict(values: Any) -> dict[str, Any]:
     """A dataclass as plain JSON values."""
     plain: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(values)))
     return plain
+
+
+def flat(values: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    """Tables within tables as dotted names."""
+    out: dict[str, Any] = {}
+    for name, value in values.items():
+        inside = isinstance(value, Mapping)
+        out |= flat(value, f"{above}{name}.") if inside else {f"{above}{name}": value}
+    return out
 
 
 def from_dict(cls: type[T], values: dict[str, Any], where: str, base: T | None = None) -> T:

@@ -11,8 +11,7 @@ from typing import Any
 from ramify.errors import RamifyError
 from ramify.files import beside, write_atomic
 from ramify.reports.data import RunData, finished
-from ramify.reports.series import flat
-from ramify.typed import to_dict
+from ramify.typed import flat, to_dict
 
 Rows = list[dict[str, Any]]
 

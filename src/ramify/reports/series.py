@@ -9,23 +9,9 @@ from typing import Any
 from ramify.reports.data import RunData
 from ramify.reports.palette import KNOWN, Style, styles
 from ramify.reports.paper import display_name
-from ramify.runs.config import Config
+from ramify.runs.config import STREAM, Config
 from ramify.taxonomy import Taxonomy
-from ramify.typed import to_dict
-
-SCENARIO = (
-    "dataset",
-    "setup",
-    "labels",
-    "taxonomy",
-    "stream",
-    "tasks",
-    "levels",
-    "n",
-    "m",
-    "per_class",
-    "limit",
-)
+from ramify.typed import flat, to_dict
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,14 +83,6 @@ def differing(configs: Iterable[Config]) -> dict[str, list[Any]]:
     }
 
 
-def flat(values: dict[str, Any], above: str = "") -> dict[str, Any]:
-    """Tables within tables as dotted names."""
-    out: dict[str, Any] = {}
-    for name, value in values.items():
-        out |= flat(value, f"{above}{name}.") if isinstance(value, dict) else {f"{above}{name}": value}
-    return out
-
-
 def describe(config: Config) -> str:
     """The stream of a config in words."""
     words = [config.dataset, config.stream or config.setup]
@@ -114,14 +92,14 @@ def describe(config: Config) -> str:
 
 
 def _stream_settings(run: RunData) -> tuple[Any, ...]:
-    return (*(getattr(run.config, name) for name in SCENARIO), run.tree.fingerprint)
+    return (*(getattr(run.config, name) for name in STREAM), run.tree.fingerprint)
 
 
 def _titles(groups: list[list[RunData]]) -> list[str]:
     configs = [group[0].config for group in groups]
     plain = [describe(config) for config in configs]
     apart = differing(replace(c, method="", seed=0) for c in configs)
-    extra = {name: values for name, values in apart.items() if name in SCENARIO[3:]}
+    extra = {name: values for name, values in apart.items() if name in STREAM[3:]}
     return [
         ", ".join(
             [title, *(f"{name} {values[i]}" for name, values in extra.items() if values[i] is not None)]

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ramify.errors import RamifyError
 from ramify.evaluation.anytime import Record
-from ramify.reports.series import flat
 from ramify.runs.config import Config
-from ramify.typed import to_dict
+from ramify.typed import flat, to_dict
 
 if TYPE_CHECKING:
     from ramify.runs.run import Run

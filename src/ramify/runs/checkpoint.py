@@ -18,7 +18,7 @@ from ramify.errors import RamifyError
 from ramify.files import fitting, write_atomic, writing
 from ramify.state import State
 from ramify.statefiles import load_state, save_state
-from ramify.typed import seconds
+from ramify.typed import flat, seconds
 
 if TYPE_CHECKING:
     from ramify.runs.folder import RunFolder
@@ -155,7 +155,7 @@ def write_checkpoint(path: Path, state: State, about: dict[str, Any]) -> None:
 
 def refuse_differences(here: dict[str, Any], there: dict[str, Any], where: str) -> None:
     """Refuse to continue `there` with another config, dataset or stream, naming what differs."""
-    found, expected = _flat(there), _flat(here)
+    found, expected = flat(there), flat(here)
     differ = [
         f"{name} was {_brief(found.get(name))} and is {_brief(expected.get(name))}"
         for name in sorted({*expected, *(name for name in found if name.startswith("config."))})
@@ -171,13 +171,6 @@ def refuse_differences(here: dict[str, Any], there: dict[str, Any], where: str) 
 def _brief(value: Any) -> str:
     """A value as errors show it: of fingerprints the beginning."""
     return f"{value[:12]}…" if isinstance(value, str) and len(value) == 64 else repr(value)
-
-
-def _flat(values: dict[str, Any], above: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for name, value in values.items():
-        flat |= _flat(value, f"{above}{name}.") if isinstance(value, dict) else {f"{above}{name}": value}
-    return flat
 
 
 def _checksum_line(path: Path) -> str:

@@ -10,6 +10,21 @@ from typing import Any, Literal
 from ramify.methods.settings import ImportanceSettings, PseudoLabelSettings, Settings
 from ramify.typed import to_dict, whole, whole_seed
 
+# The fields that a stream depends on, beside the seed.
+STREAM = (
+    "dataset",
+    "setup",
+    "labels",
+    "taxonomy",
+    "stream",
+    "tasks",
+    "levels",
+    "n",
+    "m",
+    "per_class",
+    "limit",
+)
+
 
 @dataclass(frozen=True)
 class Config(Settings):

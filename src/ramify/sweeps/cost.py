@@ -16,26 +16,13 @@ from ramify.methods.epochs import FreshModel, train_on_memory
 from ramify.methods.recipe import Recipe
 from ramify.networks import build_backbone
 from ramify.randomness import Generators
-from ramify.runs.config import Config
+from ramify.runs.config import STREAM, Config
 from ramify.runs.presets import resolve
 from ramify.runs.result import Result
 from ramify.runs.run import evaluated_at, prepare_dataset, prepare_stream
 from ramify.streams import Stream
 from ramify.sweeps.words import amount, duration, size
 
-STREAM = (
-    "dataset",
-    "taxonomy",
-    "setup",
-    "stream",
-    "labels",
-    "tasks",
-    "levels",
-    "n",
-    "m",
-    "per_class",
-    "limit",
-)
 BACKWARD = 2  # a backward pass costs about two forward passes
 
 

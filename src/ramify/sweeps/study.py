@@ -14,7 +14,7 @@ from ramify.errors import RamifyError
 from ramify.methods import find_method
 from ramify.runs.config import Config
 from ramify.runs.presets import read_toml, resolve
-from ramify.typed import from_dict
+from ramify.typed import flat, from_dict
 
 Values = Mapping[str, Any]
 KEYS = ("name", "preset", "fixed", "axes", "block")
@@ -155,19 +155,15 @@ def _check_keys(table: Values, known: tuple[str, ...], where: str) -> None:
             )
 
 
-def _flat(table: Values, prefix: str = "") -> dict[str, Any]:
+def _flat(table: Values) -> dict[str, Any]:
     """Fields within fields as dotted names: {"fms": {"T": 1}} is {"fms.T": 1}."""
-    flat: dict[str, Any] = {}
-    for key, value in table.items():
-        name = f"{prefix}{key}".replace("-", "_")
-        flat |= _flat(value, f"{name}.") if isinstance(value, Mapping) else {name: value}
-    return flat
+    return {name.replace("-", "_"): value for name, value in flat(table).items()}
 
 
-def _nested(flat: Values) -> dict[str, Any]:
+def _nested(dotted: Values) -> dict[str, Any]:
     """Dotted names as fields within fields."""
     nested: dict[str, Any] = {}
-    for name, value in flat.items():
+    for name, value in dotted.items():
         *outer, last = name.split(".")
         table = nested
         for key in outer:
