@@ -11,9 +11,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from PIL import Image
 
+# A busy machine is no defect of the code.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 settings.register_profile("same", derandomize=True)  # a change is judged by the same examples each time;
 settings.register_profile("new")  # HYPOTHESIS_PROFILE=new looks for others
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
