@@ -15,7 +15,7 @@ from ramify.training.autoaugment_ops import Op
 from ramify.training.cutmix import CutMix
 
 seeds = st.integers(0, 2**32)
-quick = settings(deadline=None, max_examples=60)
+quick = settings(max_examples=60)
 
 
 def random_images(rng: np.random.Generator, n: int, height: int, width: int) -> torch.Tensor:

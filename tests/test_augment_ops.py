@@ -71,7 +71,7 @@ def draw_value(rng: np.random.Generator, op: Op) -> float:
     return float(rng.uniform(*RANGES[op])) if op in RANGES else 0.0
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(st.integers(0, 2**32), st.integers(3, 40), st.integers(3, 40), st.integers(1, 20))
 def test_mixed_batch_equals_pillow(seed: int, height: int, width: int, n: int) -> None:
     """Two stages, each image its own operations, in one call."""

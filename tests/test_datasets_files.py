@@ -99,7 +99,7 @@ def test_crafted_pickles_are_refused_cheaply(tmp_path, code):
         read_pickle(tmp_path / "train")
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(st.data())
 def test_a_damaged_pickle_never_raises_anything_else(tmp_path_factory, data):
     good = bytearray(pickle.dumps(RECORD, protocol=2))

@@ -151,7 +151,7 @@ def test_validation_images_stand_in_for_missing_test_images(folders):
     assert "validation" in dataset.notes[0]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     st.lists(st.integers(0, 5), min_size=1, max_size=300),
     st.sampled_from([(80, 20), (70, 15, 15), (50, 50)]),
@@ -218,7 +218,7 @@ def test_bad_manifests(tmp_path, text, message):
     assert "\n" not in str(error.value)
 
 
-@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.one_of(st.binary(max_size=60), st.text('path,leveb12\n"x/. \0split', max_size=60).map(str.encode)))
 def test_no_manifest_raises_anything_else(tmp_path, data):
     (tmp_path / "m.csv").write_bytes(data)

@@ -17,7 +17,7 @@ EXAMPLES = 30
 def test_a_reader_refuses_or_reads(name: str) -> None:
     strategy, read = TARGETS[name]
 
-    @settings(max_examples=EXAMPLES, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=EXAMPLES, database=None, suppress_health_check=list(HealthCheck))
     @given(strategy())
     def attempt(value: Any) -> None:
         words = refused(read, value)
@@ -31,7 +31,7 @@ def test_a_crash_is_seen() -> None:
         if value > 100:
             raise KeyError(value)
 
-    @settings(max_examples=200, deadline=None, database=None)
+    @settings(max_examples=200, database=None)
     @given(st.integers())
     def attempt(value: int) -> None:
         refused(crash, value)

@@ -14,7 +14,7 @@ from ramify.learner.hierarchy import Ties, ancestors_in
 from ramify.learner.prediction import best, best_path, least_distance, prediction
 from strategies import trees
 
-MANY = settings(deadline=None, max_examples=60)
+MANY = settings(max_examples=60)
 
 
 @st.composite

@@ -54,7 +54,7 @@ operations = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(capacity=st.integers(1, 25), steps=operations, paths=st.booleans())
 def test_the_store_is_a_list_of_samples(capacity, steps, paths):
     memory, plain = Memory(capacity, PIXEL), []
@@ -87,7 +87,7 @@ def test_the_store_is_a_list_of_samples(capacity, steps, paths):
             assert memory.paths[: memory.size].tolist() == [[c % 3, c] for c, _ in plain]
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(stored=st.lists(st.integers(0, 20), min_size=1, max_size=40), newcomer=st.integers(0, 25))
 def test_the_modal_class_counts_the_newcomer_and_breaks_ties_by_first_sight(stored, newcomer):
     memory = Memory(len(stored), PIXEL)
@@ -184,7 +184,7 @@ def test_the_reservoir_is_uniform_over_the_stream(runs, stream, capacity):
     assert chisquare(kept).pvalue > 0.001
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     capacity=st.integers(1, 30),
     classes=st.integers(1, 12),

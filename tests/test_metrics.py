@@ -22,7 +22,7 @@ from ramify.taxonomy import Taxonomy
 from strategies import trees
 
 seeds = st.integers(0, 2**32)
-quick = settings(deadline=None, max_examples=100)
+quick = settings(max_examples=100)
 
 
 @quick

@@ -39,7 +39,7 @@ def test_stems_reduce_the_image_as_they_should(stem, side):
 
 
 @pytest.mark.parametrize("stem", ["imagenet", "cifar"])
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(size=st.integers(1, 40), seed=st.integers(0, 2**31))
 def test_a_network_for_one_size_computes_and_learns_the_same_with_fewer_weights(stem, size, seed):
     lean, whole = (

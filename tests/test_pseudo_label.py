@@ -137,7 +137,7 @@ def recomputed(world, seen):
     return counts
 
 
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=80)
 @given(seed=st.integers(0, 10**6), steps=st.lists(st.sampled_from(["offer", "train", "look"]), max_size=60))
 def test_kept_votes_are_those_recomputed_from_scratch(seed, steps):
     world, seen = World(seed, exact=False), {}

@@ -156,7 +156,7 @@ def test_refused_places_are_filled_uniformly_from_memory():
     assert chisquare(np.bincount(drawn)).pvalue > 0.001
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(seed=st.integers(0, 10**6), batch_size=st.integers(1, 40))
 def test_other_rehearsals_fill_the_batch_and_never_repeat(seed, batch_size):
     rng = np.random.default_rng(seed)
@@ -192,7 +192,7 @@ def test_credit_is_spent_in_whole_updates():
     assert counts["gdumb", 3.0][-1] == 0
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(data=st.data())
 def test_the_most_interfered_are_chosen_within_each_level(data):
     levels = np.array(data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=40)))

@@ -173,7 +173,7 @@ def test_cost_counts_a_backward_pass_as_two(scenario: Scenario) -> None:
     assert found["pl-fms"].mean == 9600 + 2 * 9600 + 1200
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.lists(st.lists(st.floats(0, 1), min_size=3, max_size=3), min_size=1, max_size=4))
 def test_a_heat_map_can_be_read_back_from_its_image(rows: list[list[float]]) -> None:
     uri = heat_uri(np.array(rows))
@@ -191,7 +191,7 @@ def test_the_papers_methods_have_looks_of_their_own() -> None:
     assert all(many[method] == KNOWN[method] for method in KNOWN)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.floats(0, 1e6), st.floats(0.1, 1e6), st.integers(3, 8))
 @example(1.0, 400_001.0, 3)
 def test_ticks_are_few_round_and_inside(low: float, span: float, most: int) -> None:
@@ -202,14 +202,14 @@ def test_ticks_are_few_round_and_inside(low: float, span: float, most: int) -> N
     assert len(steps) <= 1
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.text(max_size=40), st.floats(5, 200))
 def test_a_shortened_text_fits(text: str, width: float) -> None:
     assert text_width(fit(text, width, 11), 11) <= max(width, 0) or fit(text, width, 11) == ""
     assert " ".join(wrap(text, width, 11)) == " ".join(text.split())
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.text(max_size=30))
 def test_nothing_in_a_text_becomes_markup(text: str) -> None:
     drawn = ET.fromstring(el("text", text, data_tip=text))

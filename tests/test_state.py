@@ -46,7 +46,7 @@ def draws(generators, names):
     return [generators[name].random() for name in names]
 
 
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=80)
 @given(
     before=st.lists(st.sampled_from("abc"), max_size=8),
     since=st.lists(st.sampled_from("abcd"), max_size=8),
@@ -76,7 +76,7 @@ def test_generators_are_independent_of_each_other_and_of_the_seed():
     assert Generators(0)["x"].random() != Generators(1)["x"].random()
 
 
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=80)
 @given(st.lists(st.tuples(st.integers(1, 4), st.sampled_from(["a", "b", "c", 0, 1])), max_size=30))
 def test_classes_are_numbered_in_order_of_first_sight(labels):
     classes, order = Classes(), []

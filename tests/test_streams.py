@@ -17,7 +17,7 @@ from ramify.streams import SETUPS, Stream, build_stream, default_tasks
 from ramify.taxonomy import Taxonomy, read_taxonomy
 from strategies import labelled
 
-FAST = settings(deadline=None, max_examples=60)
+FAST = settings(max_examples=60)
 SEEDS = st.integers(0, 2**31)
 BALANCED = np.repeat(np.arange(100), 500)
 

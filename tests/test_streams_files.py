@@ -36,7 +36,7 @@ def stream() -> Stream:
     return build_stream("single-depth", LEAVES, TREE, 5)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(case=labelled(4, min_depth=2), setup=st.sampled_from(["multiple-depth", "i-blurry"]))
 def test_saved_streams_come_back(
     tmp_path_factory: pytest.TempPathFactory, case: tuple[Taxonomy, np.ndarray], setup: str
@@ -138,7 +138,7 @@ def test_files_that_are_no_stream_are_refused(stream: Stream, tmp_path: Path) ->
             Stream.load(missing)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(st.data())
 def test_no_damage_escapes(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     """A file with bytes changed is refused, or is still a stream in which every index is in range."""

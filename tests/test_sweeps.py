@@ -196,7 +196,7 @@ class Pretend:
     def close(self) -> None: ...
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(
     places=st.integers(1, 4),
     retries=st.integers(0, 3),

@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[1]
 METHODS = ("er", "clib", "pl-fms", "gdumb")
 
 
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 @given(
     methods=st.lists(st.sampled_from(METHODS), min_size=1, unique=True),
     seeds=st.lists(st.integers(0, 99), min_size=1, max_size=4, unique=True),

@@ -40,7 +40,7 @@ def test_difference_in_standard_deviations_by_hand() -> None:
     assert gap(Figure(43.0, 0.0), Figure(38.0, 0.0)) is None
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 1000)), min_size=3, max_size=8))
 def test_paired_test_is_scipys(pairs: list[tuple[int, int]]) -> None:
     assume(len({a - b for a, b in pairs}) > 1)
@@ -65,7 +65,7 @@ def test_paired_test_needs_three_common_seeds_and_bears_no_spread() -> None:
     assert constant.p == 0.0
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=8))
 def test_holm_is_its_definition(p: list[float]) -> None:
     corrected = holm(p)
@@ -75,7 +75,7 @@ def test_holm_is_its_definition(p: list[float]) -> None:
         assert corrected[i] == pytest.approx(min(1.0, expected))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(values, values)
 def test_a_difference_inside_the_noise_is_never_a_win(a: list[float], b: list[float]) -> None:
     count = min(len(a), len(b))

@@ -17,7 +17,7 @@ from ramify.errors import RamifyError
 from ramify.taxonomy import Taxonomy, builtin_trees, read_taxonomy
 from strategies import tree_rows
 
-FAST = settings(deadline=None, max_examples=60)
+FAST = settings(max_examples=60)
 COUNTS = {
     "cifar100": (2, 4, 8, 20, 100),
     "cifar100-2": (20, 100),

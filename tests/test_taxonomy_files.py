@@ -26,7 +26,7 @@ from ramify.taxonomy.nested import parse_json
 from ramify.taxonomy.read import parse_csv
 from strategies import tree_rows
 
-FAST = settings(deadline=None, max_examples=60)
+FAST = settings(max_examples=60)
 
 
 @FAST
