@@ -90,7 +90,7 @@ def minus(runs: Runs, a: tuple[Setting, str], b: tuple[Setting, str]) -> str:
         one, other = (paper_figure(s[1], s[2], s[0], m, level) for s, m in (a, b))
         paper = f" ({one.mean - other.mean:+.1f})" if one and other else ""
         shown.append(f"{accuracy(ours, level) - accuracy(theirs, level):+.1f}{paper}")
-    return ", ".join(shown) + (f"; seeds {len(ours)}" if ours else "not run")
+    return ", ".join(shown) + (f"; seeds: {len(ours)}" if ours else "not run")
 
 
 def around(seeds: Seeds, task: int, known: Callable[[Record], Iterable[str]]) -> tuple[float, float]:
@@ -135,7 +135,7 @@ def lead_over(runs: Runs, stream: Setting, rival: str, level: int) -> str:
     """PL-FMS minus a rival, over the seeds that both have."""
     ours, theirs = shared(runs.of(stream, "pl-fms"), runs.of(stream, rival))
     difference = accuracy(ours, level) - accuracy(theirs, level)
-    return f"{difference:+.1f} to {display_name(rival)} ({len(ours)} seeds)"
+    return f"{difference:+.1f} to {display_name(rival)} (seeds: {len(ours)})"
 
 
 def parts(runs: Runs) -> Iterator[str]:

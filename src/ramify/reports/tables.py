@@ -116,7 +116,8 @@ def verdicts(columns: Sequence[Column], ours: Mapping[str, Sequence[Figure | Non
 def _verdict(where: str, best: str, second: str, comparison: Comparison, p: float | None) -> str:
     lead = f"{where}: {best} {comparison.difference:+.1f} over {second}"
     if p is None:
-        return f"{lead}, {comparison.seeds} seeds in common: too few for a test"
+        seeds = "1 seed" if comparison.seeds == 1 else f"{comparison.seeds} seeds"
+        return f"{lead}, {seeds} in common: too few for a test"
     won = p < ALPHA and comparison.difference > 0
     return f"{lead}, {comparison.seeds} seeds, p = {p:.2g}: {'a win' if won else 'inside the noise'}"
 
