@@ -92,7 +92,7 @@ def test_a_difference_inside_the_noise_is_never_a_win(a: list[float], b: list[fl
 def test_two_seeds_are_no_ground_for_a_win() -> None:
     ours = {"A": [Figure.over_seeds({0: 90.0, 1: 91.0})], "B": [Figure.over_seeds({0: 1.0, 1: 2.0})]}
     table = build_table("t", [Column(("H=1",))], ours)
-    assert table.notes == ("Fewer than 3 seeds: no test, and no difference here is a win.",)
+    assert table.notes == ("Best and second share fewer than 3 seeds: no test, no difference is a win.",)
 
 
 def test_means_over_more_and_fewer_seeds_are_told_apart() -> None:

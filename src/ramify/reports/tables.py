@@ -109,7 +109,7 @@ def verdicts(columns: Sequence[Column], ours: Mapping[str, Sequence[Figure | Non
         for where, best, second, c in found
     ]
     if found and not tested:
-        return (f"Fewer than {LEAST_SEEDS} seeds: no test, and no difference here is a win.",)
+        return (f"Best and second share fewer than {LEAST_SEEDS} seeds: no test, no difference is a win.",)
     return (TEST, *notes) if notes else ()
 
 
