@@ -34,15 +34,18 @@ def changes(before: RunData, after: RunData) -> dict[str, list[Any]]:
 
 
 def base(run: RunData, study: list[RunData]) -> RunData | None:
-    """The run of the study that is most like this one."""
+    """The run of the study that is most like this one; of several, that with the study's usual settings."""
     same = ("dataset", "setup", "labels", "seed")
-    alike = [
+    stream = [
         other
         for other in study
-        if other.config.method == original(run.config.method)
-        and all(getattr(other.config, name) == getattr(run.config, name) for name in same)
+        if all(getattr(other.config, name) == getattr(run.config, name) for name in same)
     ]
-    return min(alike, key=lambda other: len(changes(other, run)), default=None)
+    return min(
+        (other for other in stream if other.config.method == original(run.config.method)),
+        key=lambda other: (len(changes(other, run)), sum(len(changes(other, each)) for each in stream)),
+        default=None,
+    )
 
 
 def accuracies(run: RunData) -> str:
