@@ -11,6 +11,7 @@ import causes
 import claims
 import tables
 from made_runs import SMALL, make_run
+from ramify.errors import RamifyError
 from ramify.methods.settings import FlexibleSettings
 from ramify.reports.data import load_run
 
@@ -42,10 +43,14 @@ def test_a_change_stands_beside_the_run_it_has_most_in_common_with(tmp_path: Pat
     final = {"1": 0.9, "2": 0.5, "3": 0.25}
     make_run(tmp_path / "study" / "far", memory_size=7, per_class=3)
     make_run(tmp_path / "study" / "near", final=final)
+    make_run(tmp_path / "study" / "as near, but unusual", lr=0.2)
     make_run(tmp_path / "study" / "other", method="clib")
     make_run(tmp_path / "causes" / "changed", lr=0.1, eval_at="task-ends", final=final | {"3": 0.5})
     lines = list(causes.table(str(tmp_path / "study"), str(tmp_path / "causes")))
     assert lines[2:] == ["| ER, multiple-depth | `lr` 0.0003 → 0.1 | 90.0, 50.0, 25.0 | 90.0, 50.0, 50.0 |"]
+    make_run(tmp_path / "causes" / "stray", method="mir")
+    with pytest.raises(RamifyError, match=r"no run to set .*stray beside"):
+        list(causes.table(str(tmp_path / "study"), str(tmp_path / "causes")))
 
 
 def test_ancestors_of_the_finest_answer_are_counted_without_the_answers(tmp_path: Path) -> None:

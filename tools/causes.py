@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+from ramify.errors import RamifyError
 from ramify.reports.data import RunData, finished, load_runs
 from ramify.reports.paper import display_name
 from ramify.reports.series import differing
@@ -33,7 +34,7 @@ def changes(before: RunData, after: RunData) -> dict[str, list[Any]]:
     return {name: values for name, values in both.items() if name not in ASIDE}
 
 
-def base(run: RunData, study: list[RunData]) -> RunData | None:
+def base(run: RunData, study: list[RunData]) -> RunData:
     """The run of the study that is most like this one; of several, that with the study's usual settings."""
     same = ("dataset", "setup", "labels", "seed")
     stream = [
@@ -41,10 +42,12 @@ def base(run: RunData, study: list[RunData]) -> RunData | None:
         for other in study
         if all(getattr(other.config, name) == getattr(run.config, name) for name in same)
     ]
+    alike = [other for other in stream if other.config.method == original(run.config.method)]
+    if not alike:
+        raise RamifyError(f"the study has no run to set {run.path} beside; give the study that it belongs to")
     return min(
-        (other for other in stream if other.config.method == original(run.config.method)),
+        alike,
         key=lambda other: (len(changes(other, run)), sum(len(changes(other, each)) for each in stream)),
-        default=None,
     )
 
 
@@ -69,7 +72,7 @@ def table(study: str, causes: str) -> Iterator[str]:
     yield "|---|---|---|---|"
     known = [run for run, _ in finished(load_runs([study]))]
     changed = [run for run, _ in finished(load_runs([causes]))]
-    pairs = [(run, before) for run in changed if (before := base(run, known)) is not None]
+    pairs = [(run, base(run, known)) for run in changed]
     yield from (row(*pair) for pair in sorted(pairs, key=lambda pair: sorted(changes(pair[1], pair[0]))))
 
 

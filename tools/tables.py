@@ -50,13 +50,20 @@ def level_names(seeds: Seeds) -> list[str]:
     return [f"{'level ' if h == 1 else ''}{h} ({size})" for h, size in enumerate(tree.sizes, 1)]
 
 
-def hierarchical(runs: Runs, stream: Setting, methods: Sequence[str] = METHODS) -> Iterator[str]:
+def final(seeds: Seeds, stream: Setting, method: str) -> str:
+    """A method's final accuracy at every level."""
+    dataset, setup, labels = stream
+    paper = [paper_figure(setup, labels, dataset, method, h) for h in levels(seeds)]
+    cells = [cell(seeds, h, figure) for h, figure in zip(levels(seeds), paper, strict=True)]
+    return row(display_name(method), cells)
+
+
+def hierarchical(runs: Runs, stream: Setting) -> Iterator[str]:
     """A row a method, a column a level."""
     yield from head(TITLES[stream], level_names(runs.of(stream, "er")))
-    for method in methods:
+    for method in METHODS:
         if seeds := runs.of(stream, method):
-            where = (stream[1], stream[2], stream[0], method)
-            yield row(display_name(method), [cell(seeds, h, paper_figure(*where, h)) for h in levels(seeds)])
+            yield final(seeds, stream, method)
 
 
 def longer(runs: Runs) -> Iterator[str]:
@@ -64,8 +71,7 @@ def longer(runs: Runs) -> Iterator[str]:
     title = "multiple-depth, all 50,000 images, 1 update a sample (50,000 updates)"
     yield from head(title, level_names(runs.long["er"]))
     for method in ("er", "clib", "pl-fms"):
-        seeds, where = runs.long[method], (MULTIPLE[1], MULTIPLE[2], MULTIPLE[0], method)
-        yield row(display_name(method), [cell(seeds, h, paper_figure(*where, h)) for h in levels(seeds)])
+        yield final(runs.long[method], MULTIPLE, method)
 
 
 def horizons(runs: Runs) -> Iterator[str]:
@@ -76,7 +82,8 @@ def horizons(runs: Runs) -> Iterator[str]:
         cells = [Cell(6, *MULTIPLE[1:], "cifar100", f"T={theirs:.0f}", h) for h in levels(seeds)]
         figures = [cell(seeds, h, paper_results().get(c)) for h, c in zip(levels(seeds), cells, strict=True)]
         yield row(f"T = {T:,.0f} (the paper's {theirs:,.0f})", figures)
-    yield from list(hierarchical(runs, MULTIPLE, ("pl-fms-t", "oracle")))[2:]
+    for method in ("pl-fms-t", "oracle"):
+        yield final(runs.of(MULTIPLE, method), MULTIPLE, method)
 
 
 def flat(runs: Runs) -> Iterator[str]:
