@@ -15,18 +15,38 @@ from ray.cluster_utils import Cluster
 
 from ramify.sweeps import How, Study, sweep
 from ramify.sweeps.cluster import Ray
+from ramify.sweeps.jobs import Job
+from sweeping import DyingJob, died
 
 
-def kill_node_at_work(cluster: Cluster, out: Path, killed: list[str]) -> None:
-    """Wait for a run that has written a checkpoint, and kill the node that it is on."""
-    while not (begun := [p.parent for p in out.glob("*/checkpoint-*.sha256")]):
+class StandingJob(DyingJob):
+    """Stands still where another dies, until its node is killed."""
+
+    def die(self) -> None:
+        time.sleep(240)
+
+
+class Standing(Ray):
+    """The first run to keep a checkpoint stands still there."""
+
+    def __init__(self, mark: Path, address: str, memory: float) -> None:
+        super().__init__(address, memory=memory)
+        self.mark = mark
+
+    def start(self, job: Job) -> None:
+        super().start(StandingJob(job, self.mark))
+
+
+def kill_node_at_work(cluster: Cluster, mark: Path, killed: list[str]) -> None:
+    """Wait for the run that stands still, and kill the node that it is on."""
+    while not mark.exists():
         time.sleep(0.05)
-    holder = int((begun[0] / ".lock").read_text())
+    holder, name = died(mark)
     for node in cluster.worker_nodes:
         raylet = node.all_processes["raylet"][0].process.pid
         if raylet in ancestors(holder):
             cluster.remove_node(node, allow_graceful=False)
-            killed.append(begun[0].name)
+            killed.append(name)
             return
 
 
@@ -40,23 +60,18 @@ def ancestors(pid: int) -> list[int]:
     return found
 
 
-def main(study: str, out: Path, store: str | None) -> None:
-    start = time.monotonic()
+def main(study: str, out: Path) -> None:
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
     for _ in range(2):
         cluster.add_node(num_cpus=1)
     cluster.wait_for_nodes()
-    engine, up = Ray(cluster.address, memory=2e8), time.monotonic() - start
-    killed: list[str] = []
-    if store is None:
-        threading.Thread(target=kill_node_at_work, args=(cluster, out, killed), daemon=True).start()
-    how = How(checkpoint_every=0.2, store=store)
-    results = sweep(Study.from_toml(study), out, engine, how, retries=0)
-    seconds = time.monotonic() - start - up
+    mark, killed = out.with_name("mark"), list[str]()
+    engine = Standing(mark, cluster.address, memory=2e8)
+    threading.Thread(target=kill_node_at_work, args=(cluster, mark, killed), daemon=True).start()
+    results = sweep(Study.from_toml(study), out, engine, How(checkpoint_every=0), retries=0)
     cluster.shutdown()
-    said = {"killed": killed, "results": len(results), "start_up": up, "seconds": seconds}
-    sys.stdout.write(json.dumps(said) + "\n")
+    sys.stdout.write(json.dumps({"killed": killed, "results": len(results)}) + "\n")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3] if len(sys.argv) > 3 else None)
+    main(sys.argv[1], Path(sys.argv[2]))

@@ -1,8 +1,10 @@
-"""What the tests of sweeps share: a small study, what a run gave, a job and a method of their own."""
+"""What the tests of sweeps share: a small study, what a run gave, jobs and a method of their own."""
 
 from __future__ import annotations
 
 import os
+import signal
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,8 +16,10 @@ from ramify.methods.recipe import Recipe
 from ramify.randomness import Generators
 from ramify.rehearsal import HalfAndHalf
 from ramify.runs.folder import RunFolder
-from ramify.sweeps import Study
-from ramify.sweeps.jobs import Outcome
+from ramify.runs.run import Run
+from ramify.sweeps import Study, jobs
+from ramify.sweeps.jobs import Job, Outcome
+from ramify.sweeps.local import Local
 
 FIXED = {"limit": 64, "eval_every": 16, "eval_images": 20, "memory_size": 20, "network": {"width": 0.125}}
 TOML = """
@@ -69,3 +73,72 @@ class WhereJob:
 
     def lost(self, why: str) -> Outcome:
         return Outcome(why)
+
+
+WATCH = jobs._watch
+
+
+@dataclass(frozen=True)
+class DyingJob:
+    """A run that dies when it has kept its first checkpoint; its next try goes on.
+
+    Of several runs only the first to get so far dies. It leaves its process and name in the file `mark`.
+    """
+
+    job: Job
+    mark: Path
+
+    @property
+    def name(self) -> str:
+        return self.job.name
+
+    @property
+    def after(self) -> frozenset[str]:
+        return self.job.after
+
+    def work(self) -> Outcome:
+        jobs._watch = self._watch  # of the worker's process
+        return self.job.work()
+
+    def lost(self, why: str) -> Outcome:
+        return self.job.lost(why)
+
+    def die(self) -> None:
+        """As the kernel ends a process when memory is short."""
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def _watch(self, folder: Path, keep: Callable[[], None]) -> Callable[[Run], None]:
+        watch = WATCH(folder, keep, every=0.0)
+
+        def watch_and_die(run: Run) -> None:
+            watch(run)
+            if any(folder.glob("checkpoint-*.sha256")) and self._first():
+                self.die()
+
+        return watch_and_die
+
+    def _first(self) -> bool:
+        written = self.mark.with_name(f"{self.mark.name}.{os.getpid()}")
+        written.write_text(f"{os.getpid()} {self.name}")
+        try:
+            os.link(written, self.mark)
+        except FileExistsError:
+            return False
+        return True
+
+
+def died(mark: Path) -> tuple[int, str]:
+    """The process and the name of the run that died."""
+    pid, name = mark.read_text().split()
+    return int(pid), name
+
+
+class Deadly(Local):
+    """The first run to keep a checkpoint dies there."""
+
+    def __init__(self, workers: int, mark: Path) -> None:
+        super().__init__(workers)
+        self.mark = mark
+
+    def start(self, job: Job) -> None:
+        super().start(job if isinstance(job, DyingJob) else DyingJob(job, self.mark))

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -24,7 +22,7 @@ from ramify.sweeps import How, Study, sweep
 from ramify.sweeps.engines import Watcher, drive
 from ramify.sweeps.jobs import Job, Outcome
 from ramify.sweeps.local import Local, usable_cores
-from sweeping import TOML, WhereJob, outcome, small_study
+from sweeping import TOML, Deadly, WhereJob, died, outcome, small_study
 
 
 class NoEngine:
@@ -58,25 +56,15 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def kill_one(out: Path, pids: list[int]) -> None:
-    """End a run that has begun, as the kernel does when memory is short."""
-    while not (begun := list(out.glob("er-*/progress.json"))):
-        time.sleep(0.01)
-    pids.append(int((begun[0].parent / ".lock").read_text()))
-    os.kill(pids[0], signal.SIGKILL)
-
-
 def test_a_killed_run_is_tried_again_while_the_others_go_on(alone: Path, tmp_path: Path) -> None:
-    out, pids = tmp_path / "out", list[int]()
-    killer = threading.Thread(target=kill_one, args=(out, pids))
-    killer.start()
+    out, mark = tmp_path / "out", tmp_path / "mark"
     study = small_study(method=["er", "clib"])
-    results = sweep(study, out, Counting(), How(checkpoint_every=0), quiet=True)
-    killer.join()
+    results = sweep(study, out, Deadly(2, mark), How(checkpoint_every=0), quiet=True)
     assert list(results) == [run.name for run in study]
     for name in results:
         assert outcome(out / name) == outcome(alone / name)
     (failed,) = out.glob("*/errors.txt")
+    assert failed.parent.name == died(mark)[1]
     assert "SIGKILL (out of memory?)" in failed.read_text()
 
     assert sweep(study, out, NoEngine(), quiet=True) == results  # type: ignore[arg-type]

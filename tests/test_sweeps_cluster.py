@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
-import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +15,7 @@ from ramify.errors import RamifyError
 from ramify.sweeps import How, Study, sweep
 from ramify.sweeps.local import Local
 from ramify.sweeps.store import Store
-from sweeping import TOML, outcome, small_study
+from sweeping import TOML, Deadly, died, outcome, small_study
 
 
 @pytest.fixture(scope="module")
@@ -67,30 +64,9 @@ def test_submitit_gives_the_same_to_the_bit(study: Path, local: Path, tmp_path: 
 
 
 def test_a_run_goes_on_from_what_its_store_holds(study: Path, local: Path, tmp_path: Path) -> None:
-    out, url = tmp_path / "out", (tmp_path / "bucket").as_uri()
-    begun: list[Path] = []
-
-    def kill() -> None:
-        while not (found := list((tmp_path / "bucket").glob("*/checkpoint-*.sha256"))):
-            time.sleep(0.02)
-        begun.append(found[0].parent)
-        for child in Path("/proc").glob("[0-9]*/comm"):
-            folder = child.parent
-            try:
-                files = [str(link.readlink()) for link in (folder / "fd").iterdir()]
-            except OSError:
-                continue
-            if any(name.startswith(f"{scratch}/ramify-") and name.endswith("log.txt") for name in files):
-                os.kill(int(folder.name), signal.SIGKILL)
-                return
-
-    scratch = os.environ.get("TMPDIR", "/tmp")
-    killer = threading.Thread(target=kill)
-    killer.start()
-    how = How(checkpoint_every=0, store=url)
-    sweep(Study.from_toml(study), out, Local(1), how, quiet=True)
-    killer.join()
-    about = json.loads((out / begun[0].name / "config.json").read_text())
+    out, mark, url = tmp_path / "out", tmp_path / "mark", (tmp_path / "bucket").as_uri()
+    sweep(Study.from_toml(study), out, Deadly(1, mark), How(checkpoint_every=0, store=url), quiet=True)
+    about = json.loads((out / died(mark)[1] / "config.json").read_text())
     assert about["resumed"][0]["samples"] > 0
     assert same(out, local, study)
     assert not list((tmp_path / "bucket").glob("*/checkpoint-*"))
