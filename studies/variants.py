@@ -7,6 +7,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+import torch
+from torch import Tensor
+
 from ramify.classes import Classes
 from ramify.memory import Balanced, Importance, Memory, Probe, PseudoLabel, Reservoir
 from ramify.memory.policies import Examine
@@ -14,7 +18,10 @@ from ramify.methods import METHODS, Engine, Recipe
 from ramify.methods.settings import Settings
 from ramify.randomness import Generators
 from ramify.rehearsal import MemoryOnly, stored
+from ramify.training.cutmix import CutMix
+from ramify.training.objectives import CrossEntropy, Forward
 from ramify.training.schedules import Adaptive, ExponentialReset
+from ramify.training.targets import Targets, cross_entropy
 
 
 def er_balanced(settings: Settings, rng: Generators) -> Recipe:
@@ -32,6 +39,37 @@ def er_memory_only(settings: Settings, rng: Generators) -> Recipe:
     """ER that trains on its reservoir alone, as CLIB trains on memory alone."""
     keep, rehearse = ReservoirFirst(rng["keep"]), MemoryOnly(rng["rehearse"])
     return replace(METHODS["er"](settings, rng), keep=keep, rehearse=rehearse)
+
+
+class MixedAcross(CrossEntropy):
+    """CutMix among all samples of a batch, whatever their levels; for runs with `augment.cutmix` 0.
+
+    A mixed image is compared with both labels, each on the head of its own level. It goes through the network
+    here, a second time, for the engine mixes within a level alone.
+    """
+
+    extra_passes = 1
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        super().__init__()
+        self.rng, self.mix = rng, CutMix()
+
+    def loss(self, forward: Forward) -> Tensor:
+        """λ · CE(own class) + (1 - λ) · CE(partner's class)."""
+        classes = forward.targets.classes
+        images, partner, lam = self.mix(forward.images, np.zeros_like(classes), self.rng)
+        _, logits = self.model(images)
+        own, other = (
+            cross_entropy(logits, Targets.of(which, None), self.mask(), self.classes.level_of)
+            for which in (classes, classes[partner])
+        )
+        share = torch.from_numpy(lam).to(own.device)
+        return (share * own + (1 - share) * other).mean()
+
+
+def er_mixed_across(settings: Settings, rng: Generators) -> Recipe:
+    """ER with CutMix across levels."""
+    return replace(METHODS["er"](settings, rng), minimise=MixedAcross(rng["cutmix"]))
 
 
 def clib_with_rate_of_er(settings: Settings, rng: Generators) -> Recipe:

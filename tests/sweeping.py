@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from ramify.methods import Settings, find_method
 from ramify.methods.recipe import Recipe
@@ -20,6 +22,7 @@ from ramify.runs.run import Run
 from ramify.sweeps import Study, jobs
 from ramify.sweeps.jobs import Job, Outcome
 from ramify.sweeps.local import Local
+from ramify.training.objectives import CrossEntropy, Forward
 
 FIXED = {"limit": 64, "eval_every": 16, "eval_images": 20, "memory_size": 20, "network": {"width": 0.125}}
 TOML = """
@@ -59,6 +62,24 @@ class Buggy(HalfAndHalf):
 def broken(settings: Settings, rng: Generators) -> Recipe:
     """A method with a bug."""
     return replace(find_method("er")(settings, rng), rehearse=Buggy(rng["rehearse"]))
+
+
+class Slow(CrossEntropy):
+    """Takes its time, so that a run is sure to be on its way when a signal reaches it."""
+
+    def loss(self, forward: Forward) -> Tensor:
+        time.sleep(0.05)
+        return super().loss(forward)
+
+
+def slow_er(settings: Settings, rng: Generators) -> Recipe:
+    """ER, slowly."""
+    return replace(find_method("er")(settings, rng), minimise=Slow())
+
+
+def slow_clib(settings: Settings, rng: Generators) -> Recipe:
+    """CLIB, slowly."""
+    return replace(find_method("clib")(settings, rng), minimise=Slow())
 
 
 @dataclass(frozen=True)

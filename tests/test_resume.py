@@ -140,7 +140,7 @@ def test_the_command_that_is_printed_continues_in_a_process_of_its_own(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stopped, alone = tmp_path / "stopped", tmp_path / "alone"
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent), "TINY_RUNS_SLEEP": "0.05"}
     command = [sys.executable, "-m", "ramify", "run", *ARGUMENTS, "--out", str(stopped)]
     process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
     while not (stopped / "config.json").exists() and process.poll() is None:
