@@ -1,7 +1,8 @@
 """What one change does: the runs of studies/causes.toml beside those of studies/study.toml.
 
-Each run stands beside the run of the study, on the same stream and with the same method, that it has most
-settings in common with: final accuracy in % at levels 1, 2, ... without and with the change.
+Each run stands beside the run of the study, on the same stream and with the same method and seed, that it has
+most settings in common with: final accuracy in % at levels 1, 2, ... without and with the change, mean ±
+standard deviation where the change was made with several seeds.
 
 python tools/causes.py results/study results/causes
 """
@@ -10,13 +11,16 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
+from claims import Seeds, levels
 from ramify.errors import RamifyError
 from ramify.reports.data import RunData, finished, load_runs
 from ramify.reports.paper import display_name
 from ramify.reports.series import differing
+from tables import cell, head, row
 
 ORIGINALS = {"pl_fms": "pl-fms", "clib": "clib", "er": "er"}  # of the methods in studies/variants.py
 ASIDE = ("method", "eval_at")  # the first is named apart, the second changes no final figure
@@ -51,33 +55,34 @@ def base(run: RunData, study: list[RunData]) -> RunData:
     )
 
 
-def accuracies(run: RunData) -> str:
-    """Final accuracy in per cent, coarse to fine."""
-    assert run.result is not None
-    return ", ".join(f"{100 * value:.1f}" for _, value in sorted(run.result.final_accuracy.items()))
-
-
-def row(run: RunData, before: RunData) -> str:
-    """What was changed, and the figures without and with it, as a line of a Markdown table."""
+def what(run: RunData, before: RunData) -> tuple[str, str]:
+    """Which method on which stream, and what was changed."""
     changed = [f"`{name}` {old} → {new}" for name, (old, new) in changes(before, run).items()]
     if run.config.method != before.config.method:
         changed.append(f"`{run.config.method.partition(':')[2]}`")
-    what = f"{display_name(before.config.method)}, {run.config.setup}"
-    return f"| {what} | {'; '.join(changed)} | {accuracies(before)} | {accuracies(run)} |"
+    return f"{display_name(before.config.method)}, {run.config.setup}", "; ".join(changed)
+
+
+def accuracies(seeds: Seeds) -> str:
+    """Final accuracy, coarse to fine."""
+    return ", ".join(cell(seeds, level) for level in levels(seeds))
 
 
 def table(study: str, causes: str) -> Iterator[str]:
-    """A line a run, grouped by what was changed."""
-    yield "| method and stream | change | without | with |"
-    yield "|---|---|---|---|"
-    known = [run for run, _ in finished(load_runs([study]))]
-    changed = [run for run, _ in finished(load_runs([causes]))]
-    pairs = [(run, base(run, known)) for run in changed]
-    yield from (row(*pair) for pair in sorted(pairs, key=lambda pair: sorted(changes(pair[1], pair[0]))))
+    """A line a change, grouped by the settings that it concerns."""
+    known, changed = ([run for run, _ in finished(load_runs([folder]))] for folder in (study, causes))
+    pairs: dict[tuple[str, str], tuple[Seeds, Seeds]] = defaultdict(lambda: ({}, {}))
+    for run in changed:
+        before = base(run, known)
+        without, with_it = pairs[what(run, before)]
+        without[run.config.seed], with_it[run.config.seed] = before, run
+    yield from head("method and stream", ["change", "without", "with"])
+    for (where, change), both in sorted(pairs.items(), key=lambda item: item[0][::-1]):
+        yield row(where, [change, *map(accuracies, both)])
 
 
 def main() -> int:
-    """Print a line a run."""
+    """Print a line a change."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
