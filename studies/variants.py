@@ -18,7 +18,7 @@ from ramify.methods import METHODS, Engine, Recipe
 from ramify.methods.settings import Settings
 from ramify.randomness import Generators
 from ramify.rehearsal import MemoryOnly, stored
-from ramify.training.cutmix import CutMix
+from ramify.training.cutmix import CutMix, IntArray
 from ramify.training.objectives import CrossEntropy, Forward
 from ramify.training.schedules import Adaptive, ExponentialReset
 from ramify.training.targets import Targets, cross_entropy
@@ -61,15 +61,34 @@ class MixedAcross(CrossEntropy):
         _, logits = self.model(images)
         own, other = (
             cross_entropy(logits, Targets.of(which, None), self.mask(), self.classes.level_of)
-            for which in (classes, classes[partner])
+            for which in (classes, self.pasted(classes, classes[partner]))
         )
         share = torch.from_numpy(lam).to(own.device)
         return (share * own + (1 - share) * other).mean()
+
+    def pasted(self, own: IntArray, other: IntArray) -> IntArray:
+        """The classes that the pasted images count for."""
+        return other
+
+
+class MixedUp(MixedAcross):
+    """The pasted image's class is read on the head of the other image: the n-th class of another level."""
+
+    def pasted(self, own: IntArray, other: IntArray) -> IntArray:
+        """The class of the own level at the place that the pasted one has in its level."""
+        heads = [self.classes.of_level(level) for level in self.classes.level_of[own]]
+        places = [list(self.classes.of_level(self.classes.level_of[cls])).index(cls) for cls in other]
+        return np.array([head[place % len(head)] for head, place in zip(heads, places, strict=True)])
 
 
 def er_mixed_across(settings: Settings, rng: Generators) -> Recipe:
     """ER with CutMix across levels."""
     return replace(METHODS["er"](settings, rng), minimise=MixedAcross(rng["cutmix"]))
+
+
+def er_mixed_up(settings: Settings, rng: Generators) -> Recipe:
+    """ER with CutMix across levels, and the pasted label on the wrong head."""
+    return replace(METHODS["er"](settings, rng), minimise=MixedUp(rng["cutmix"]))
 
 
 def clib_with_rate_of_er(settings: Settings, rng: Generators) -> Recipe:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from itertools import product
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ramify.errors import RamifyError
-from ramify.methods.checks import continues_from_its_state, follows_the_seed
+from ramify.methods import Engine
+from ramify.methods.checks import SETTINGS, continues_from_its_state, follows_the_seed
 from ramify.methods.recipe import find_method
 from ramify.methods.settings import ImportanceSettings, PseudoLabelSettings
 from ramify.runs.config import Config
@@ -64,10 +66,24 @@ def test_what_the_published_causes_changed_can_be_had(monkeypatch: pytest.Monkey
     monkeypatch.syspath_prepend(ROOT)
     study = Study.from_toml(ROOT / "studies" / "causes.toml")
     own = {run.config.method for run in study if ":" in run.config.method}
-    assert len(own) == 7
+    assert len(own) == 9
     for method in map(find_method, own):  # that they learn well is for the study to say
         follows_the_seed(method)
         continues_from_its_state(method)
+
+
+def test_a_mixed_up_label_has_its_place_on_the_other_head(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT)
+    from studies.variants import MixedUp
+
+    engine = Engine(find_method("studies.variants:er_mixed_up"), SETTINGS, 16, (0.5,) * 3, (0.5,) * 3)
+    for when, (level, label) in enumerate([(1, "a"), (2, "x"), (1, "b"), (2, "y"), (2, "z")]):
+        engine.classes.meet(level, label, when)
+    objective = engine.recipe.minimise
+    assert isinstance(objective, MixedUp)
+    a, x, b, y, z = range(5)
+    found = objective.pasted(np.array([a, a, a, x, z, y]), np.array([x, y, z, a, b, x]))
+    assert found.tolist() == [a, b, a, x, y, x]
 
 
 def test_blocks_have_axes_settings_and_a_preset_of_their_own(tmp_path: Path) -> None:
