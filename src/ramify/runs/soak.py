@@ -59,10 +59,13 @@ def soak(
     moments: list[int] = []
     samples = alone.result().samples
     targets = sorted(draw.choice((NOT_READY, *[draw.randrange(samples)] * 9)) for _ in range(kills))
-    for target in targets:
+    for number, target in enumerate(targets, 1):
         worker = _Worker(config, killed.path, checkpoint_every, data_dir)
         worker.await_sample(target)
-        if worker.kill_after(draw.uniform(0, seconds / (kills + 1))):
+        longest = seconds / (kills + 1)
+        if number < kills:  # well before the end, or there would be nothing left to kill
+            longest = min(longest, seconds * (1 - target / samples) / 2)
+        if worker.kill_after(draw.uniform(0, longest)):
             moments.append(worker.position.value)
     _Worker(config, killed.path, checkpoint_every, data_dir).finish()
     resumed = tuple(entry["samples"] for entry in killed.about()["resumed"])
