@@ -14,8 +14,8 @@ State = dict[str, Any]
 class Stateful:
     """A part that changes while it learns. `_state` names the attributes that change.
 
-    Their values are numbers, strings, lists, dicts, numpy arrays, tensors, None, or objects that have
-    `state()` and `restore()` themselves (other parts, `Generators`).
+    Their values are numbers, strings, lists, dicts with text keys, numpy arrays (on the host), tensors (on the
+    learner's device), None, or objects that have `state()` and `restore()` themselves.
     """
 
     _state: ClassVar[tuple[str, ...]] = ()
@@ -34,6 +34,13 @@ class Stateful:
                 setattr(self, name, _copied(state[name]))
 
 
+def moved(value: Any, device: torch.device) -> Any:
+    """A state with all its tensors on `device`; arrays stay on the host."""
+    if isinstance(value, dict):
+        return {name: moved(item, device) for name, item in value.items()}
+    return value.to(device) if isinstance(value, torch.Tensor) else value
+
+
 def _save(value: Any) -> Any:
     return value.state() if hasattr(value, "restore") else _copied(value)
 
@@ -41,6 +48,8 @@ def _save(value: Any) -> Any:
 def _copied(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return value.detach().clone()
+    if isinstance(value, dict):
+        return {name: _copied(item) for name, item in value.items()}
     if isinstance(value, np.ndarray):
         return value.copy()
     return copy.deepcopy(value)

@@ -91,6 +91,8 @@ def typed(hint: Any, value: Any, where: str) -> Any:
     >>> typed(float, 3, "lr"), typed(tuple[int, ...] | None, [1, 2], "levels")
     (3.0, (1, 2))
     """
+    if hint is Any:
+        return value
     origin, options = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
         if value is None and type(None) in options:

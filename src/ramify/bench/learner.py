@@ -13,7 +13,7 @@ from ramify.learner import Learner
 
 
 def _learner(work: Workload, stream: MidStream) -> Learner:
-    """A learner in the state of an engine in mid-stream."""
+    """A learner in the state of a trainer in mid-stream."""
     settings = {name: getattr(work.settings, name) for name in LEARNER_SETTINGS}
     learner = Learner(
         work.method,
@@ -23,7 +23,7 @@ def _learner(work: Workload, stream: MidStream) -> Learner:
         device="cpu",
         **settings,
     )
-    learner._engine.restore(stream.engine.state())
+    learner._trainer.restore(stream.trainer.state())
     return learner
 
 
@@ -41,7 +41,7 @@ LEARNER_SETTINGS = (
 
 def one_at_a_time(work: Workload, blocks: int = 5, samples: int = 48) -> dict[str, float]:
     """Samples/s of `partial_fit`, one sample a call, against a run that is given the same samples."""
-    stream = work.engine()
+    stream = work.mid_stream()
     learner = _learner(work, stream)
     position = 0
 
@@ -67,7 +67,7 @@ def one_at_a_time(work: Workload, blocks: int = 5, samples: int = 48) -> dict[st
 
 def waiting(work: Workload, samples: int = 200, images: int = 1) -> dict[str, float]:
     """Seconds that `predict` takes while another thread is in `partial_fit`, and alone."""
-    stream = work.engine()
+    stream = work.mid_stream()
     learner = _learner(work, stream)
     asked = stream.images[:images]
 

@@ -16,7 +16,8 @@ from time import perf_counter
 import numpy as np
 
 from ramify.bench.workload import Workload, bare_forward, bare_loop
-from ramify.methods.engine import LOOK
+from ramify.memory import Sample
+from ramify.memory.workbench import LOOK
 from ramify.runs.checkpoint import EVERY, write_checkpoint
 from ramify.runs.result import peak_memory as held_at_most
 
@@ -37,33 +38,33 @@ def interleave(limit: Timed, other: Timed, blocks: int, block: int) -> dict[str,
 
 def update_ratio(work: Workload, blocks: int = 7, block: int = 48) -> dict[str, float]:
     """Updates/s of a method, end to end, against the bare loop."""
-    return interleave(bare_loop(work), work.engine().updates, blocks, block)
+    return interleave(bare_loop(work), work.mid_stream().updates, blocks, block)
 
 
 def admission(work: Workload, samples: int = 2000) -> float:
     """Seconds to admit one sample to a full memory, without any training."""
-    stream = work.engine()
-    keep = stream.engine.recipe.keep
-    met = stream.engine.classes
-    images = stream.engine.memory.images[:16].clone()
-    classes = stream.rng.integers(0, len(met), samples)
+    stream = work.mid_stream()
+    trainer = stream.trainer
+    images = trainer.memory["inputs"][:16].clone()
+    classes = stream.rng.integers(0, len(trainer.classes), samples)
     times = []
     for index, cls in enumerate(classes.tolist()):
+        sample = Sample(images[index % 16], (cls,), cls)
         start = perf_counter()
-        keep.offer(images[index % 16], cls)
+        trainer.recipe.keep.offer(trainer, sample)
         times.append(perf_counter() - start)
     return statistics.median(times)
 
 
 def evaluation_ratio(work: Workload, blocks: int = 5) -> dict[str, float]:
     """Images/s of an evaluation at all levels against the bare forward pass."""
-    engine = work.engine().engine
+    trainer = work.mid_stream().trainer
     images = np.random.default_rng(1).integers(0, 256, (LOOK, 3, work.image_size, work.image_size), np.uint8)
 
     def asked(count: int) -> float:
         start = perf_counter()
         for _ in range(count):
-            engine.predict(images)
+            trainer.predict(images)
         return (perf_counter() - start) / (count * LOOK)
 
     return interleave(bare_forward(work, LOOK), asked, blocks, 4)
@@ -71,15 +72,15 @@ def evaluation_ratio(work: Workload, blocks: int = 5) -> dict[str, float]:
 
 def checkpoint_share(work: Workload, blocks: int = 5) -> dict[str, float]:
     """Share of a run's time that goes into checkpoints at the default interval, and what one costs."""
-    stream = work.engine()
-    engine = stream.engine
+    stream = work.mid_stream()
+    trainer = stream.trainer
     stream.updates(2)  # the optimiser's moments
-    engine.task_end()
+    trainer.task_end()
     with TemporaryDirectory() as folder:
         path, times = Path(folder) / "checkpoint-000001.safetensors", []
         for _ in range(blocks):
             start = perf_counter()
-            write_checkpoint(path, engine.state(), {})
+            write_checkpoint(path, trainer.state(), {})
             times.append(perf_counter() - start)
         seconds = statistics.median(times)
         return {"share": seconds / EVERY, "seconds": seconds, "bytes": float(path.stat().st_size)}
@@ -103,9 +104,9 @@ def peak_memory(work: Workload) -> float:
 
 
 def _peak(work: Workload) -> float:
-    stream = work.engine()
+    stream = work.mid_stream()
     stream.updates(64)
-    stream.engine.predict(stream.images[:1000])
+    stream.trainer.predict(stream.images[:1000])
     return float(held_at_most() - stream.images.nbytes)
 
 

@@ -19,16 +19,10 @@ from ramify.bench.measure import (
 )
 from ramify.bench.sweeps import no_op, overhead, ray_overhead, two_workers
 from ramify.bench.workload import Workload
-from ramify.methods import METHODS, Settings
-from ramify.methods.settings import ImportanceSettings, NetworkSettings, PseudoLabelSettings
+from ramify.methods import METHODS, make_settings
 from ramify.runs.presets import resolve
 
-SMALL = Settings(
-    memory_size=2000,
-    batch_size=16,
-    updates_per_sample=1.0,
-    network=NetworkSettings("resnet18", 0.5, "imagenet"),
-)
+SMALL = make_settings(updates_per_sample=1.0, network={"name": "resnet18", "width": 0.5})
 PERIOD = 24  # updates of the paper between two refreshes of the importance: a block has one of them
 SEVEN = (3, 4, 9, 34, 57, 72, 1010)  # iNaturalist-19's levels, 1,189 classes
 
@@ -62,7 +56,7 @@ def small(method: str) -> Workload:
 def paper(method: str) -> Workload:
     """A method with the paper's settings for CIFAR-100, multiple-depth, and the default importance."""
     settings = resolve("paper", method, "cifar100", "multiple-depth")
-    return Workload(method, replace(settings, importance=SMALL.importance, pl=SMALL.pl))
+    return Workload(method, make_settings(settings, importance={"kind": "probe"}, pl={"exact": False}))
 
 
 def run_bench(quick: bool, show: Show) -> dict[str, Any]:
@@ -88,7 +82,7 @@ def run_bench(quick: bool, show: Show) -> dict[str, Any]:
     ratio("fms", small("fms"), 0.78)
     if quick:
         return report
-    swept = replace(SMALL, importance=ImportanceSettings("sweep", 5), pl=PseudoLabelSettings(exact=True))
+    swept = make_settings(SMALL, importance={"kind": "sweep", "period": 5}, pl={"exact": True})
     ratio("pl-fms sweep 5", Workload("pl-fms", swept), None, 3, 16)
     for name in METHODS:
         if name not in (*report["methods"], "gdumb", "oracle"):  # these two do not train on the stream

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from time import perf_counter
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 
-from ramify.methods import METHODS, Engine, Settings
-from ramify.networks import build_backbone, feature_size
+from ramify.methods import METHODS, Settings, Trainer, make_settings
+from ramify.methods.clib import ImportanceSettings
+from ramify.networks import ImageInputs, build_backbone, feature_size
 
 MEAN, STD = (0.5071, 0.4867, 0.4408), (0.2675, 0.2565, 0.2761)
 CLASSES = (2, 4, 8, 20, 100)  # CIFAR-100's levels
@@ -26,7 +27,7 @@ class Workload:
     classes: tuple[int, ...] = CLASSES
     image_size: int = 32
 
-    def engine(self) -> MidStream:
+    def mid_stream(self) -> MidStream:
         """The learner with a full memory and all classes met."""
         return MidStream(self)
 
@@ -42,25 +43,29 @@ class MidStream:
         self.paths = self.rng.integers(0, work.classes, (len(self.images), len(work.classes)))
         self.labels = self.paths[np.arange(len(self.images)), self.levels - 1]
         self.position = 0
-        period = work.settings.importance_period(max(1, work.settings.batch_size // 2))  # not that of idling
-        importance = replace(work.settings.importance, period=period)
-        idle = replace(work.settings, updates_per_sample=1e-9, importance=importance)
-        self.engine = Engine(METHODS[work.method], idle, size, MEAN, STD)
+        batch = max(1, work.settings.batch_size // 2)
+        period = work.settings[ImportanceSettings].period or round(batch * work.settings.updates_per_sample)
+        idle = make_settings(work.settings, updates_per_sample=1e-9, importance={"period": max(1, period)})
+        inputs = ImageInputs(size, mean=MEAN, std=STD)
+        self.trainer = Trainer(METHODS[work.method], idle, inputs)
         for level, classes in enumerate(work.classes, 1):
             for label in range(classes):
                 self.observe(np.array([self.rng.integers(len(self.images))]), [label], [level])
-        while not self.engine.memory.full:
+        while not self.trainer.memory.full:
             self.learn(min(512, count))
-        self.engine.flush()
-        self.engine.settings = work.settings
-        self.engine.credit = 0.0
+        self.trainer.flush()
+        self.trainer.settings = work.settings
+        self.trainer.credit = 0.0
 
     def observe(
         self, rows: np.ndarray[tuple[int], np.dtype[np.int64]], labels: list[int], levels: list[int]
     ) -> None:
         """Hand over some images, as a run does."""
-        paths = self.paths[rows].tolist() if self.engine.recipe.told_paths else None
-        self.engine.observe(torch.from_numpy(self.images[rows]), labels, levels, paths)
+        pairs = [[pair] for pair in zip(levels, labels, strict=True)]
+        if self.trainer.method.told_paths:
+            for row, own in zip(rows, pairs, strict=True):
+                own += [(h, int(c)) for h, c in enumerate(self.paths[row], 1) if h != own[0][0]]
+        self.trainer.observe(torch.from_numpy(self.images[rows]), pairs)
 
     def learn(self, samples: int) -> None:
         """Go on with the stream."""
@@ -70,10 +75,10 @@ class MidStream:
 
     def updates(self, count: int) -> float:
         """Seconds an update, over about `count` of them."""
-        before, start = self.engine.updates, perf_counter()
-        rate = self.engine.settings.updates_per_sample
-        self.learn(max(self.engine.buffer_size, round(count / rate)))
-        made = self.engine.updates - before
+        before, start = self.trainer.updates, perf_counter()
+        rate = self.trainer.settings.updates_per_sample
+        self.learn(max(self.trainer.buffer_size, round(count / rate)))
+        made = self.trainer.updates - before
         return (perf_counter() - start) / max(1, made)
 
 
@@ -81,7 +86,7 @@ def bare_loop(work: Workload) -> Callable[[int], float]:
     """The limit: forward, backward and a fused Adam step on a ready float batch of the same size."""
     chosen, size = work.settings.network, work.image_size
     backbone = build_backbone(chosen.name, chosen.stem, chosen.width, image_size=size)
-    head = torch.nn.Linear(feature_size(backbone, size), sum(work.classes))
+    head = torch.nn.Linear(feature_size(backbone, ImageInputs(size)), sum(work.classes))
     adam = torch.optim.Adam([*backbone.parameters(), *head.parameters()], lr=work.settings.lr, fused=True)
     images = torch.randn(work.settings.batch_size, 3, size, size)
     labels = torch.randint(sum(work.classes), (work.settings.batch_size,))

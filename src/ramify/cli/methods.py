@@ -15,10 +15,10 @@ def main(argv: list[str]) -> int:
     from ramify.randomness import Generators
 
     table = Table("method", "keep", "rehearse", "minimise", "rate", "task-free", box=None, pad_edge=False)
-    for name, build in METHODS.items():
-        recipe = build(Settings(), Generators(0))
+    for name, method in METHODS.items():
+        recipe = method(Settings(), Generators(0))
         parts = (recipe.keep, recipe.rehearse, recipe.minimise, recipe.rate)
-        task_free = "offline" if recipe.offline else "yes" if recipe.task_free else "no"
+        task_free = "offline" if method.offline else "yes" if method.task_free else "no"
         table.add_row(name, *(_words(type(part).__name__) for part in parts), task_free)
     Console(width=None).print(table)
     return 0

@@ -45,7 +45,7 @@ class RunProgress:
                     f"{run.config.method}: continued at {run.position}/{len(run.stream)} samples"
                 )
         task = f"task {int(run.stream.task[max(run.position - 1, 0)]) + 1}/{run.stream.tasks}"
-        speed = run.engine.updates / run.train_seconds if run.train_seconds else 0.0
+        speed = run.trainer.updates / run.train_seconds if run.train_seconds else 0.0
         status = f"{task}  {speed:.0f} updates/s"
         if run.records:
             levels = " / ".join(f"{100 * v:.1f}" for v in run.records[-1].accuracy.values())

@@ -31,10 +31,9 @@ def main(argv: list[str]) -> int:
     from ramify.cli.progress import RunProgress
     from ramify.reports.write import report_run
     from ramify.runs.checkpoint import EVERY
-    from ramify.runs.config import Config
+    from ramify.runs.config import read_config
     from ramify.runs.execute import run_config
     from ramify.runs.folder import RunFolder
-    from ramify.typed import from_dict
 
     folder = RunFolder(args.folder)
     about, named = folder.about(), folder.named_code()
@@ -43,7 +42,7 @@ def main(argv: list[str]) -> int:
     execution = about["execution"]
     with RunProgress() as progress:
         result = run_config(
-            from_dict(Config, about["config"], f"{args.folder}/config.json"),
+            read_config(about["config"], f"{args.folder}/config.json", args.own_code),
             args.folder,
             resume=True,
             device=args.device or about["device"],

@@ -7,17 +7,19 @@ import io
 import json
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Literal
 
 from ramify.cli.parser import Parser
 from ramify.cli.progress import RunProgress
 from ramify.errors import RamifyError
+from ramify.methods import GROUPS, find_method
+from ramify.methods.settings import with_groups
 from ramify.reports.track import Tracking
 from ramify.reports.write import report_run
 from ramify.runs.checkpoint import EVERY
-from ramify.runs.config import Config
+from ramify.runs.config import Config, PlainConfig, config_type
 from ramify.runs.execute import run_config
 from ramify.runs.presets import resolve
 from ramify.runs.result import Result
@@ -25,7 +27,7 @@ from ramify.runs.run import Run
 
 
 @dataclass(frozen=True)
-class Command(Config):
+class Command(PlainConfig):
     """Run one method on one stream.
 
     A preset gives the settings that suit the dataset, the setup and the method; anything on the command line
@@ -55,7 +57,8 @@ class Command(Config):
 
     def config(self) -> Config:
         """Only what the result depends on."""
-        return Config(**{name: getattr(self, name) for name in Config.__dataclass_fields__})
+        kind = config_type(self.method)
+        return kind(**{field.name: getattr(self, field.name) for field in fields(kind)})
 
 
 def parse(argv: list[str]) -> Command:
@@ -64,17 +67,18 @@ def parse(argv: list[str]) -> Command:
     for name in ("preset", "method", "dataset", "setup"):
         first.add_argument(f"--{name}", default=getattr(Command, name))
     base = resolve(**vars(first.parse_known_args(argv)[0]))
-    return _tyro(argv, Command(**{name: getattr(base, name) for name in Config.__dataclass_fields__}))
+    kind = with_groups(Command, GROUPS | dict(find_method(base.method).settings))
+    return _tyro(argv, kind(**{field.name: getattr(base, field.name) for field in fields(base)}))
 
 
 def _tyro(argv: list[str], default: Command) -> Command:
-    """Parse with tyro; its boxed messages become one line."""
+    """Parse with tyro, with the tables of the method's own settings; its boxed messages become one line."""
     import tyro
 
     caught = io.StringIO()
     try:
         with contextlib.redirect_stderr(caught):
-            return tyro.cli(Command, args=argv, default=default, prog="ramify run")
+            return tyro.cli(type(default), args=argv, default=default, prog="ramify run")
     except SystemExit as stop:
         if stop.code in (0, None):
             raise

@@ -1,1 +1,1 @@
-"""evaluation"""
+"""Metrics as pure functions, and any-time evaluation."""

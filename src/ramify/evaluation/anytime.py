@@ -12,6 +12,7 @@ import numpy.typing as npt
 from ramify.classes import Classes
 from ramify.datasets import Split
 from ramify.evaluation.metrics import class_accuracy, level_accuracy
+from ramify.hierarchy import DECODINGS
 from ramify.taxonomy import Taxonomy
 from ramify.typed import from_dict
 
@@ -19,13 +20,17 @@ Ints = npt.NDArray[np.int64]
 SUBSET_SEED = 0  # the periodic evaluations of all runs use the same images
 
 
-class Learner(Protocol):
+TRUE = ", true tree"  # behind the name of a decoding that reads through the dataset's tree
+HEADS = "heads"
+
+
+class Answering(Protocol):
     """What is asked of a learner to evaluate it. Its labels are class indices of the stream's tree."""
 
     classes: Classes
 
-    def predict(self, images: npt.NDArray[np.uint8]) -> Ints:
-        """The best class of each level, [n, levels], -1 where a level has none."""
+    def answer(self, inputs: npt.NDArray[Any], decodings: Sequence[str], tree: Taxonomy) -> dict[str, Ints]:
+        """For each decoding the class of each level met, [n, levels met], -1 for no answer."""
         ...
 
 
@@ -38,16 +43,26 @@ class Evaluation:
     accuracy: dict[int, float]  # top-1 among the images whose class has been seen, among the classes seen
     classes_seen: dict[int, int]
     class_accuracy: dict[int, npt.NDArray[np.float64]]  # nan for a class that was not seen
+    decoded: dict[str, dict[int, float]]  # accuracy of each way to read the same answers
 
 
 class Evaluator:
-    """The test images of a run, with their class at every level of the stream's tree."""
+    """The test images of a run, with their class at every level of the stream's tree.
+
+    `decode` is the way to read answers that all figures but `decoded` are of.
+    """
 
     def __init__(
-        self, test: Split, taxonomy: Taxonomy, levels: Sequence[int], subset: int | None = None
+        self,
+        test: Split,
+        taxonomy: Taxonomy,
+        levels: Sequence[int],
+        subset: int | None = None,
+        decode: str = HEADS,
     ) -> None:
         self.images = test.images
         self.tree = taxonomy.restrict(levels)
+        self.decode = decode
         leaves = taxonomy.up(taxonomy.depth, levels[-1])[test.leaves]
         self.truth: Ints = np.stack([self.tree.leaf_to(h)[leaves] for h in range(1, self.tree.depth + 1)], 1)
         self.all: Ints = np.arange(len(leaves))
@@ -55,26 +70,31 @@ class Evaluator:
         if subset is not None and subset < len(leaves):
             self.subset = np.sort(np.random.default_rng(SUBSET_SEED).permutation(len(leaves))[:subset])
 
-    def __call__(self, learner: Learner, whole: bool) -> Evaluation:
-        """Ask the learner about all test images, or about the periodic subset."""
+    def __call__(self, learner: Answering, whole: bool, every_way: bool = False) -> Evaluation:
+        """Ask the learner about all test images, or about the periodic subset; `every_way` to read answers."""
         asked = self.all if whole else self.subset
         images = self.images if len(asked) == len(self.all) else self.images[asked]
-        classes = learner.predict(images)
+        ways = [*DECODINGS, *(f"{name}{TRUE}" for name in DECODINGS if name != HEADS)]
+        answers = learner.answer(images, ways if every_way else [self.decode], self.tree)
+        classes = learner.classes
         predictions = np.full((len(asked), self.tree.depth), -1, np.int64)
-        labels = np.array(learner.classes.labels, np.int64)
+        labels = np.array([*classes.labels, -1], np.int64)
+        truth = self.truth[asked]
         accuracy, seen_count, by_class = {}, {}, {}
-        for level in learner.classes.levels:
-            column = level - 1
-            predictions[:, column] = labels[classes[:, column]]
-            seen = np.zeros(self.tree.sizes[column], bool)
-            seen[labels[learner.classes.of_level(level)]] = True
-            truth = self.truth[asked, column]
-            value = level_accuracy(predictions[:, column], truth, seen)
-            if value is not None:
-                accuracy[level] = value
+        decoded: dict[str, dict[int, float]] = {way: {} for way in answers}
+        for column, level in enumerate(classes.levels):
+            seen = np.zeros(self.tree.sizes[level - 1], bool)
+            seen[labels[classes.of_level(level)]] = True
+            for way, said in answers.items():
+                value = level_accuracy(labels[said[:, column]], truth[:, level - 1], seen)
+                if value is not None:
+                    decoded[way][level] = value
+            predictions[:, level - 1] = labels[answers[self.decode][:, column]]
+            if level in decoded[self.decode]:
+                accuracy[level] = decoded[self.decode][level]
             seen_count[level] = int(seen.sum())
-            by_class[level] = class_accuracy(predictions[:, column], truth, seen)
-        return Evaluation(asked, predictions, accuracy, seen_count, by_class)
+            by_class[level] = class_accuracy(predictions[:, level - 1], truth[:, level - 1], seen)
+        return Evaluation(asked, predictions, accuracy, seen_count, by_class, decoded)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,8 @@ from torch import Tensor, nn
 
 from ramify.errors import RamifyError
 from ramify.files import beside
-from ramify.methods import Engine
+from ramify.methods import Trainer
+from ramify.networks.inputs import ImageInputs, channels
 
 TOLERANCE = 1e-4  # of a probability
 BATCHES = (2, 5)  # sizes that are compared; the batch size of the file is free
@@ -28,18 +29,22 @@ Outputs = list[npt.NDArray[np.float32]]
 class Served(nn.Module):
     """uint8 images [n, 3, size, size] → the probabilities of each level's classes, coarsest level first."""
 
-    def __init__(self, engine: Engine) -> None:
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, trainer: Trainer) -> None:
         super().__init__()
-        self.model = copy.deepcopy(engine.model).cpu().eval()
-        self.normalize = engine.normalize
-        self.answer = copy.deepcopy(engine.recipe.answer)
-        self.rows = [torch.from_numpy(engine.classes.of_level(h)) for h in engine.classes.levels]
+        self.model = copy.deepcopy(trainer.model).cpu().eval()
+        self.model.load_state_dict(trainer.weights())
+        self.model.precision = "fp32"
+        assert isinstance(trainer.inputs, ImageInputs)
+        for name in ("mean", "std"):  # of its own: what is made while an exporter traces must not be kept
+            self.register_buffer(name, channels(getattr(trainer.inputs, name), torch.device("cpu")).clone())
+        self.rows = [torch.from_numpy(trainer.classes.of_level(h)) for h in trainer.classes.levels]
 
     def forward(self, images: Tensor) -> tuple[Tensor, ...]:
         """Probabilities of each level, [n, classes of the level]."""
-        logits = self.model(self.normalize(images))[1]
-        if self.answer is not None:
-            logits = self.answer.correct(logits)
+        logits = self.model(images.float().sub(self.mean).div(self.std))[1]
         return tuple(logits[:, rows].softmax(1) for rows in self.rows)
 
 
@@ -53,15 +58,15 @@ class Frozen:
     answers: list[list[Tensor]]
 
     @classmethod
-    def of(cls, engine: Engine) -> Frozen:
-        """A copy of an engine that stands still."""
-        engine.prepare()
-        served, classes = Served(engine), engine.classes
+    def of(cls, trainer: Trainer) -> Frozen:
+        """A copy of an trainer that stands still."""
+        trainer.prepare()
+        served, classes = Served(trainer), trainer.classes
         labels = {f"level{h}": [classes.labels[c] for c in classes.of_level(h)] for h in classes.levels}
         draws = np.random.default_rng(0)
-        shapes = ((n, *engine.image_shape) for n in BATCHES)
+        shapes = ((n, *trainer.inputs.shape) for n in BATCHES)
         batches = [torch.from_numpy(draws.integers(0, 256, shape, dtype=np.uint8)) for shape in shapes]
-        logits = [engine.logits(images).float().cpu() for images in batches]
+        logits = [trainer.logits(images).float().cpu() for images in batches]
         answers = [[values[:, rows].softmax(1) for rows in served.rows] for values in logits]
         return cls(served, json.dumps(labels), batches, answers)
 

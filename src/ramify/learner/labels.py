@@ -64,6 +64,32 @@ def as_levels(level: Levels, labels: list[Label], tree: Taxonomy | None) -> list
     return found
 
 
+def as_pairs(
+    labels: Iterable[Any], level: Levels, classes: Classes, tree: Taxonomy | None
+) -> list[list[tuple[int, Label]]]:
+    """The (level, label) pairs of each image, finest first, from what users give.
+
+    A label with its level, a table {level: label} of several, or None where an image has none.
+    """
+    given = _plain("labels", labels)
+    several = isinstance(given, list | tuple) and any(v is None or isinstance(v, Mapping) for v in given)
+    if not several:
+        names = as_labels(labels, classes)
+        levels = as_levels(level, names, tree)
+        return [[pair] for pair in zip(levels, names, strict=True)]
+    found = []
+    for index, value in enumerate(given):
+        if not isinstance(value, Mapping):
+            names = [] if value is None else as_labels([value], classes)
+            own = level[index] if isinstance(level, list | tuple) and len(level) == len(given) else level
+            levels = as_levels(own, names, tree) if names else []
+        else:
+            names = as_labels(list(value.values()), classes)
+            levels = as_levels(list(value), names, tree)
+        found.append(sorted(zip(levels, names, strict=True), reverse=True))
+    return found
+
+
 def _plain(name: str, given: Any) -> Any:
     """What arrays and tensors hold, as Python values; what has no order of its own is refused."""
     if isinstance(given, Set | Mapping) or (isinstance(given, Tensor) and given.is_meta):

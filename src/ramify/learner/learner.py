@@ -16,34 +16,31 @@ from torch import nn
 from ramify.datasets.dataset import IMAGENET_MEAN, IMAGENET_STD, Channels
 from ramify.datasets.load import MAX_SIZE
 from ramify.errors import RamifyError
+from ramify.hierarchy import DECODINGS, ancestors_in
+from ramify.hierarchy import decode as read
 from ramify.learner import saving
-from ramify.learner.engine import SharedEngine
-from ramify.learner.hierarchy import Ints, Ties, ancestors_in
 from ramify.learner.images import Images, as_tensor
-from ramify.learner.labels import Label, Levels, as_labels, as_levels
-from ramify.learner.prediction import Prediction, best, best_path, least_distance, prediction
-from ramify.memory import PseudoLabel
-from ramify.methods import Settings, find_method
-from ramify.methods.engine import LOOK
-from ramify.methods.recipe import Method
-from ramify.methods.settings import (
-    AugmentSettings,
-    FlexibleSettings,
-    NetworkSettings,
-)
+from ramify.learner.labels import Label, Levels, as_labels, as_levels, as_pairs
+from ramify.learner.prediction import Prediction, prediction
+from ramify.learner.shared import SharedTrainer
+from ramify.methods import Settings, find_method, make_settings
+from ramify.methods.recipe import Build, Method, as_method
+from ramify.methods.settings import NetworkSettings
+from ramify.networks import ImageInputs
 from ramify.runs.run import pick_device
 from ramify.taxonomy import Taxonomy, read_taxonomy
 from ramify.typed import from_dict, shown, whole
 
+Decode = Literal["heads", "path", "crm", "up", "joint"]
 Network = str | dict[str, Any] | NetworkSettings | nn.Module
 
-DEFAULTS = Settings(
-    updates_per_sample=1.0,
-    lr=1e-3,
-    network=NetworkSettings("resnet18", 0.5),
-    augment=AugmentSettings(autoaugment="none"),
-    fms=FlexibleSettings(T=1000.0),
-)
+DEFAULTS: dict[str, Any] = {
+    "updates_per_sample": 1.0,
+    "lr": 1e-3,
+    "network": {"name": "resnet18", "width": 0.5},
+    "augment": {"autoaugment": "none"},
+    "fms": {"T": 1000.0},
+}
 
 
 class Learner:
@@ -61,7 +58,7 @@ class Learner:
 
     def __init__(
         self,
-        method: str | Method = "pl-fms",
+        method: str | Method | Build = "pl-fms",
         *,
         image_size: int = 64,
         memory_size: int = 2000,
@@ -86,54 +83,46 @@ class Learner:
             **settings,
         }
         self.image_size = whole("image_size", image_size, 1, MAX_SIZE)
-        self.settings = _settings(memory_size, network, settings)
+        chosen = find_method(method) if isinstance(method, str) else as_method(method)
+        _refuse_untaught(chosen)
+        self.settings = _settings(chosen, memory_size, network, settings)
         self.taxonomy = None if taxonomy is None else read_taxonomy(taxonomy)
         self.notes: dict[str, Any] = {}
         own = network if isinstance(network, nn.Module) else None
-        self._engine = SharedEngine(
-            find_method(method) if isinstance(method, str) else method,
-            self.settings,
-            self.image_size,
-            mean,
-            std,
-            seed,
-            pick_device(device),
-            own,
-        )
-        _refuse_untaught(self._engine, method)
-        self.mean, self.std = self._engine.normalize.mean, self._engine.normalize.std
+        inputs = ImageInputs(self.image_size, mean=mean, std=std)
+        self._trainer = SharedTrainer(chosen, self.settings, inputs, seed, pick_device(device), own)
+        self.mean, self.std = inputs.mean, inputs.std
         self._learns = threading.Lock()  # one call that learns or saves at a time
-        self._memory_votes: tuple[tuple[int, int], npt.NDArray[np.int32]] | None = None  # with their moment
         # Only a user's network draws from torch's own generator (dropout); it has a state of its own here.
         foreign = own is not None or ":" in self.settings.network.name
-        self._draws = torch.Generator().manual_seed(self._engine.rng.seed).get_state() if foreign else None
+        self._draws = torch.Generator().manual_seed(self._trainer.rng.seed).get_state() if foreign else None
 
     # ---- learning
 
     def partial_fit(self, images: Images, labels: Iterable[Any], level: Levels = None) -> Learner:
         """Learn from labelled images in the order given, each once.
 
-        `level` is one number or one an image; with a taxonomy it may be left out. Labels and levels may be
-        new at any time. Samples gather to a stream batch (half of `batch_size`) before they are trained on.
-        What cannot be used is refused before anything is learned.
+        `level` is one number or one an image; with a taxonomy it may be left out. A label may also be a table
+        of several, {level: label}, or None where there is none. Labels and levels may be new at any time.
+        Samples gather to a stream batch (half of `batch_size`) before they are trained on. What cannot be
+        used is refused before anything is learned.
         """
-        names = as_labels(labels, self._engine.classes)
-        levels = as_levels(level, names, self.taxonomy)
+        pairs = as_pairs(labels, level, self._trainer.classes, self.taxonomy)
         pixels = as_tensor(images, self.image_size)
-        _refuse_unequal(len(pixels), len(names))
-        self._learn(lambda: self._engine.observe(pixels, names, levels))
+        _refuse_unequal(len(pixels), len(pairs))
+        self._learn(lambda: self._trainer.observe(pixels, pairs))
         return self
 
     def flush(self) -> None:
         """Train now on samples that still wait for their stream batch to fill."""
-        self._learn(self._engine.flush)
+        self._learn(self._trainer.flush)
 
     def task_end(self) -> None:
         """Tell a method that is not task-free (EWC++, BiC, RM) that a task is over."""
-        self._learn(self._engine.task_end)
+        self._learn(self._trainer.task_end)
 
     def _learn(self, work: Callable[[], None]) -> None:
-        with self._learns, self._engine.turns:
+        with self._learns, self._trainer.turns:
             if self._draws is None:
                 work()
                 return
@@ -144,38 +133,36 @@ class Learner:
 
     # ---- asking
 
-    def predict(
-        self, images: Images, consistent: bool = False, decode: Literal["crm"] | None = None
-    ) -> Prediction:
+    def predict(self, images: Images, consistent: bool = False, decode: Decode | None = None) -> Prediction:
         """The best label at each level met so far, from one pass.
 
-        `consistent`: the most probable path, by the taxonomy or, without one, by the hierarchy worked out so
-        far. `decode="crm"`: at each level the label of least expected tree distance (Karthik et al. 2021).
+        `decode` says how answers are read: each level's head by itself (`heads`, the default), the most
+        probable `path` through the tree (`consistent=True` says the same), the labels of least expected tree
+        distance (`crm`, Karthik et al. 2021), the finest answer and its ancestors (`up`), or all heads
+        together (`joint`). The tree is the taxonomy or, without one, the hierarchy worked out so far.
         """
-        if decode not in (None, "crm") or (consistent and decode):
-            raise RamifyError(f"decode is {decode!r}; use None or 'crm', and 'crm' without consistent=True")
+        if decode not in (None, *DECODINGS) or (consistent and decode not in (None, "path")):
+            known = ", ".join(DECODINGS)
+            raise RamifyError(f"decode is {decode!r}; use one of {known}, and with consistent=True only path")
+        way = decode or ("path" if consistent else "heads")
         pixels = as_tensor(images, self.image_size)
-        with self._engine.turns:
-            probabilities = self._probabilities(pixels)
-            classes = self._engine.classes
-            if consistent:
-                chosen = best_path(probabilities, self._ancestors())
-            elif decode == "crm":
-                chosen = least_distance(classes, probabilities, self._ancestors())
-            else:
-                chosen = best(classes, probabilities)
-            return prediction(classes, chosen, probabilities)
+        with self._trainer.turns:
+            log = self._trainer.log_probabilities(pixels)
+            classes = self._trainer.classes
+            ancestors = np.empty((0, 0), np.int64) if way == "heads" else self._ancestors()
+            return prediction(classes, read(way, classes, log, ancestors), log)
 
     def predict_proba(self, images: Images, level: int) -> npt.NDArray[np.float32]:
         """Probabilities [n, labels of the level], columns in the order of `labels(level)`."""
         pixels = as_tensor(images, self.image_size)
-        with self._engine.turns:
+        with self._trainer.turns:
             self.labels(level)
-            return self._probabilities(pixels)[:, self._engine.classes.of_level(level)]
+            log = self._trainer.log_probabilities(pixels)[:, self._trainer.classes.of_level(level)]
+            return np.exp(log).astype(np.float32)
 
     def score(self, images: Images, labels: Iterable[Any], level: Levels = None) -> float:
         """Share of images whose label is predicted at its level; a label that was never learned is missed."""
-        names = as_labels(labels, self._engine.classes)
+        names = as_labels(labels, self._trainer.classes)
         levels = as_levels(level, names, self.taxonomy)
         answer = self.predict(images)
         _refuse_unequal(len(answer), len(names))
@@ -191,54 +178,24 @@ class Learner:
         often to a child's samples is the parent, and its share of these answers the support (leaf attributes
         `support2` … `supportH`). Levels are renumbered from 1.
         """
-        with self._engine.turns:
-            self._engine.prepare()
-            return Ties.by_votes(self._engine.classes, self._ask_memory()).taxonomy()
+        with self._trainer.turns:
+            return self._trainer.ties().taxonomy()
 
-    def _probabilities(self, pixels: torch.Tensor) -> npt.NDArray[np.float32]:
-        """[n, classes]: softmax within each level. Call it with the turn."""
-        engine = self._engine
-        engine.prepare()
-        parts = torch.split(pixels, LOOK) if len(pixels) else (pixels,)
-        logits = torch.cat([engine.logits(part) for part in parts])
-        values = logits.float().cpu()
-        for level in engine.classes.levels:
-            rows = torch.from_numpy(engine.classes.of_level(level))
-            values[:, rows] = values[:, rows].softmax(1)
-        return values.numpy()
-
-    def _ancestors(self) -> Ints:
-        engine = self._engine
+    def _ancestors(self) -> npt.NDArray[np.int64]:
         if self.taxonomy is not None:
-            return ancestors_in(self.taxonomy, engine.classes)
-        keep = engine.recipe.keep
-        votes = keep.votes.counts if isinstance(keep, PseudoLabel) else self._ask_memory()
-        votes = np.pad(votes, (0, max(0, len(engine.classes) - len(votes))))
-        return Ties.by_votes(engine.classes, votes).ancestors()
-
-    def _ask_memory(self) -> npt.NDArray[np.int32]:
-        """How many stored samples of each class are taken for each class; kept until more is learned."""
-        engine, memory = self._engine, self._engine.memory
-        now = engine.updates, engine.samples
-        if self._memory_votes is None or self._memory_votes[0] != now:
-            votes = np.zeros((len(engine.classes),) * 2, np.int32)
-            if memory.size:
-                answers = engine.examine(np.arange(memory.size)).predictions
-                rows, columns = np.nonzero(answers >= 0)
-                np.add.at(votes, (memory.classes[rows], answers[rows, columns]), 1)
-            self._memory_votes = now, votes
-        return self._memory_votes[1]
+            return ancestors_in(self.taxonomy, self._trainer.classes)
+        return self._trainer.ties().ancestors()
 
     # ---- what it is
 
     @property
     def levels(self) -> tuple[int, ...]:
         """The levels met so far, coarsest first."""
-        return tuple(self._engine.classes.levels)
+        return tuple(self._trainer.classes.levels)
 
     def labels(self, level: int) -> tuple[Label, ...]:
         """The labels of a level, in order of first sight."""
-        classes = self._engine.classes
+        classes = self._trainer.classes
         if not isinstance(level, int | np.integer) or level not in classes.levels:
             raise RamifyError(f"level {shown(level)} has not been met; known levels: {classes.levels}")
         return tuple(classes.labels[c] for c in classes.of_level(level))
@@ -246,17 +203,17 @@ class Learner:
     @property
     def samples(self) -> int:
         """Samples taken so far."""
-        return self._engine.samples
+        return self._trainer.samples
 
     @property
     def updates(self) -> int:
         """Training steps made so far."""
-        return self._engine.updates
+        return self._trainer.updates
 
     def memory_counts(self) -> dict[int, dict[Label, int]]:
         """How many images of each label are stored, by level."""
-        with self._engine.turns:
-            classes, memory = self._engine.classes, self._engine.memory
+        with self._trainer.turns:
+            classes, memory = self._trainer.classes, self._trainer.memory
             counts = np.bincount(memory.classes[: memory.size], minlength=len(classes)).tolist()
             return {h: {classes.labels[c]: counts[c] for c in classes.of_level(h)} for h in classes.levels}
 
@@ -272,7 +229,7 @@ class Learner:
 
     def save(self, path: str | Path) -> None:
         """Write the learner to a folder, whole or not at all; it waits for `partial_fit` to end."""
-        with self._learns, self._engine.turns:
+        with self._learns, self._trainer.turns:
             saving.save(self, Path(path))
 
     @classmethod
@@ -281,7 +238,7 @@ class Learner:
         path: str | Path,
         *,
         device: str = "auto",
-        method: str | Method | None = None,
+        method: str | Method | Build | None = None,
         network: nn.Module | None = None,
         own_code: bool = False,
     ) -> Learner:
@@ -302,12 +259,12 @@ class Learner:
         """
         from ramify.learner.export import Frozen
 
-        with self._engine.turns:
-            frozen = Frozen.of(self._engine)
+        with self._trainer.turns:
+            frozen = Frozen.of(self._trainer)
         frozen.write(Path(path))
 
 
-def _settings(memory_size: int, network: Network | None, given: dict[str, Any]) -> Settings:
+def _settings(method: Method, memory_size: int, network: Network | None, given: dict[str, Any]) -> Settings:
     values = {k: dataclasses.asdict(v) if dataclasses.is_dataclass(v) else v for k, v in given.items()}  # type: ignore[arg-type]
     values["memory_size"] = memory_size
     if isinstance(network, str):
@@ -316,7 +273,8 @@ def _settings(memory_size: int, network: Network | None, given: dict[str, Any]) 
         values["network"] = dataclasses.asdict(network)
     elif network is not None and not isinstance(network, nn.Module):
         values["network"] = network
-    return from_dict(Settings, values, "Learner", DEFAULTS)
+    base = make_settings(method=method, **DEFAULTS)
+    return from_dict(type(base), values, "Learner", base)
 
 
 def _refuse_unequal(images: int, labels: int) -> None:
@@ -324,9 +282,8 @@ def _refuse_unequal(images: int, labels: int) -> None:
         raise RamifyError(f"{images} images and {labels} labels were given; each image needs one label")
 
 
-def _refuse_untaught(engine: SharedEngine, method: str | Method) -> None:
-    """Refuse methods that need more than single labels as they come."""
-    recipe = engine.recipe
-    if recipe.offline or recipe.told_paths:
-        what = "learns only when its stream is over" if recipe.offline else "is told the label at every level"
-        raise RamifyError(f"{saving.name_of(method)} {what}; a Learner cannot use it: choose pl-fms, er, …")
+def _refuse_untaught(method: Method) -> None:
+    """Refuse methods that need more than labels as they come."""
+    if method.offline or method.told_paths:
+        what = "learns only when its stream is over" if method.offline else "is told the label at every level"
+        raise RamifyError(f"{method.name} {what}; a Learner cannot use it: choose pl-fms, er, …")

@@ -141,7 +141,7 @@ class Lesson:
         try:
             if row.level and not row.level.isdecimal():
                 raise RamifyError(f"level {row.level!r} is not a number from 1")
-            labels = as_labels([row.label], self.learner._engine.classes)
+            labels = as_labels([row.label], self.learner._trainer.classes)
             level = int(row.level[:9]) if row.level else None
             return labels[0], as_levels(level, labels, self.learner.taxonomy)[0]
         except RamifyError as error:
@@ -153,7 +153,7 @@ class Lesson:
             h in self.learner.levels and x in self.learner.labels(h)
             for x, h in zip(labels, levels, strict=True)
         ]
-        if self.learner._engine.recipe.answer is not None or not any(known):
+        if self.learner._trainer.method.trains_when_asked or not any(known):
             return
         answer = self.learner.predict(images)
         for i, (label, level) in enumerate(zip(labels, levels, strict=True)):

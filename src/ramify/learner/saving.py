@@ -18,7 +18,7 @@ from ramify.datasets.dataset import Channels
 from ramify.errors import RamifyError
 from ramify.files import check_format, fitting
 from ramify.learner.labels import as_levels
-from ramify.methods.recipe import Method
+from ramify.methods.recipe import Build, Method
 from ramify.methods.settings import NetworkSettings
 from ramify.networks import build_backbone
 from ramify.runs.folder import FORMAT
@@ -45,8 +45,10 @@ class Trained:
     classes: tuple[tuple[int, str], ...]
 
 
-def name_of(method: str | Method) -> str:
+def name_of(method: str | Method | Build) -> str:
     """A method's name."""
+    if isinstance(method, Method):
+        return method.name
     return method if isinstance(method, str) else getattr(method, "__name__", type(method).__name__)
 
 
@@ -61,7 +63,7 @@ def save(learner: Learner, path: Path) -> None:
         "image_size": learner.image_size,
         "mean": learner.mean,
         "std": learner.std,
-        "seed": learner._engine.rng.seed,
+        "seed": learner._trainer.rng.seed,
         "settings": to_dict(learner.settings),
         "taxonomy": None if tree is None else [tree.path(leaf) for leaf in range(tree.leaves)],
         "leaf_attributes": None if tree is None else tree.leaf_attributes,
@@ -69,7 +71,7 @@ def save(learner: Learner, path: Path) -> None:
     }
     own = params["network"] if isinstance(params["network"], nn.Module) else None
     first = {} if own is None else {name: value.cpu() for name, value in own.state_dict().items()}
-    state = {"engine": learner._engine.state(), "draws": learner._draws, "first_weights": first}
+    state = {"trainer": learner._trainer.state(), "draws": learner._draws, "first_weights": first}
     save_state(path / FILE, state, about)
 
 
@@ -77,7 +79,7 @@ def load(
     kind: type[Learner],
     path: Path,
     device: str,
-    method: str | Method | None,
+    method: str | Method | Build | None,
     network: nn.Module | None,
     own_code: bool,
 ) -> Learner:
@@ -99,7 +101,7 @@ def load(
             network = copy.deepcopy(network)
             network.load_state_dict(state["first_weights"])  # methods that begin anew begin with these
         learner = _made(kind, path, about, device, method, network, own_code)
-        learner._engine.restore(state["engine"])
+        learner._trainer.restore(state["trainer"])
         learner._draws = state["draws"]
         learner.notes = about["notes"]
     return learner
@@ -110,7 +112,7 @@ def _made(
     path: Path,
     about: dict[str, Any],
     device: str,
-    method: str | Method | None,
+    method: str | Method | Build | None,
     network: nn.Module | None,
     own_code: bool,
 ) -> Learner:
@@ -147,7 +149,11 @@ def _made(
 
 
 def _from_run(
-    kind: type[Learner], path: Path, device: str, method: str | Method | None, network: nn.Module | None
+    kind: type[Learner],
+    path: Path,
+    device: str,
+    method: str | Method | Build | None,
+    network: nn.Module | None,
 ) -> Learner:
     """A learner with the final network, the classes and the tree of a run; its memory begins empty."""
     file, tree = path / RUN_FILE, read_taxonomy(path / "taxonomy.csv")
@@ -168,7 +174,7 @@ def _from_run(
             mean=about.mean,
             std=about.std,
         )
-        learner._engine.adopt(weights, about.classes)
+        learner._trainer.adopt(weights, about.classes)
     return learner
 
 

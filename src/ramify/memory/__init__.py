@@ -1,16 +1,20 @@
-"""One store of images, and the policies that say what to keep."""
+"""A store of declared columns, the policies that say what to keep, and the workbench that all parts share."""
 
+from ramify.memory.batch import Batch, Sample, arrived
 from ramify.memory.first_order import FirstOrder
 from ramify.memory.importance import Importance, Probe, Sweep
 from ramify.memory.importance_policies import LeastImportant, PseudoLabel
-from ramify.memory.policies import Balanced, Everything, Examination, Policy, Reservoir, Update
-from ramify.memory.store import Memory
+from ramify.memory.policies import Balanced, Everything, Policy, Reservoir, StoreFirst
+from ramify.memory.store import Column, Memory
+from ramify.memory.workbench import Forward, Workbench
 
 __all__ = [
     "Balanced",
+    "Batch",
+    "Column",
     "Everything",
-    "Examination",
     "FirstOrder",
+    "Forward",
     "Importance",
     "LeastImportant",
     "Memory",
@@ -18,6 +22,9 @@ __all__ = [
     "Probe",
     "PseudoLabel",
     "Reservoir",
+    "Sample",
+    "StoreFirst",
     "Sweep",
-    "Update",
+    "Workbench",
+    "arrived",
 ]

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ramify.memory.importance import RATE, Importance
-from ramify.memory.policies import Update
+from ramify.memory.workbench import Forward, Workbench
 
 Floats = npt.NDArray[np.float64]
 
@@ -36,19 +36,20 @@ class FirstOrder(Importance):
         self.losses: list[float] = []  # of the updates since `mark`
         self.before: float | None = None  # mean loss of the interval before
 
-    def trained(self, update: Update) -> bool:
+    def learned(self, bench: Workbench, forward: Forward) -> None:
         """Credit the batch's samples with their products."""
-        residuals, features = update.residuals(), update.features.float()
+        residuals, features = forward.residuals, forward.features.float()
         products = (residuals @ residuals.T) * (features @ features.T + 1)
         others = products.sum(1) - products.diagonal()
-        raw = others.double().cpu().numpy() / max(1, len(others) - 1)
-        stored = update.slots >= 0
-        standard = self._standardise(raw, update.levels)
-        values = self.memory.importance
-        slots = update.slots[stored]
+        batch = forward.batch
+        raw = others.cpu().numpy().astype(np.float64) / max(1, len(others) - 1)
+        labelled = np.flatnonzero(batch.classes >= 0)
+        standard = self._standardise(raw[labelled], bench.classes.level_of[batch.classes[labelled]])
+        stored = batch.slots[labelled] >= 0
+        values, slots = bench.memory["importance"], batch.slots[labelled][stored]
         values[slots] += RATE * (standard[stored] - values[slots])
-        self.losses.append(update.loss)
-        return super().trained(update)
+        self.losses.append(forward.loss)
+        super().learned(bench, forward)
 
     def _standardise(self, raw: Floats, levels: npt.NDArray[np.int64]) -> Floats:
         row = levels - 1
@@ -67,12 +68,12 @@ class FirstOrder(Importance):
         mean, square = self.mean[row] / self.weight[row], self.square[row] / self.weight[row]
         return (raw - mean) / np.sqrt(np.maximum(square - mean**2, 1e-12))
 
-    def mark(self) -> None:
+    def mark(self, bench: Workbench) -> None:
         """Begin an interval."""
         self.before = float(np.mean(self.losses)) if self.losses else None
         self.losses.clear()
 
-    def decrease(self) -> float | None:
+    def decrease(self, bench: Workbench) -> float | None:
         """Mean training loss of the interval before minus that of this one."""
         if self.before is None or not self.losses:
             return None

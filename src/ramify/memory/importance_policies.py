@@ -6,44 +6,42 @@ from typing import ClassVar
 
 import numpy as np
 
-from ramify.classes import Classes
+from ramify.memory.batch import Ints, Sample
 from ramify.memory.importance import Importance
-from ramify.memory.policies import Examination, Examine, Policy, Update
-from ramify.memory.store import Ints, Memory
+from ramify.memory.policies import StoreFirst
 from ramify.memory.votes import Votes
+from ramify.memory.workbench import Forward, Workbench
 
 
-class LeastImportant(Policy):
+class LeastImportant(StoreFirst):
     """CLIB: among the samples of ȳ the one with the least H makes room; of equal ones the lowest slot."""
 
     _state: ClassVar[tuple[str, ...]] = ("importance",)
-    before_training = True
 
     def __init__(self, importance: Importance) -> None:
         self.importance = importance
+        self.columns = importance.columns  # type: ignore[misc]
 
-    def bind(self, memory: Memory, classes: Classes, examine: Examine) -> None:
-        """Track the importance of this memory's samples."""
-        super().bind(memory, classes, examine)
-        self.importance.bind(memory, examine)
-
-    def candidates(self, modal: int) -> Ints:
+    def candidates(self, bench: Workbench, modal: int, newcomer: int) -> Ints:
         """I_ȳ: the slots among which the victim is chosen."""
-        return self.memory.members(modal)
+        return bench.memory.members(modal)
 
-    def victim(self, newcomer: int) -> int:
+    def victim(self, bench: Workbench, newcomer: int) -> int:
         """ĵ = argmin H over the candidates (eq. 3)."""
-        candidates = self.candidates(self.memory.most_frequent(newcomer))
-        importance = self.memory.importance[candidates]
+        candidates = self.candidates(bench, bench.memory.most_frequent(newcomer), newcomer)
+        importance = bench.memory["importance"][candidates]
         return int(candidates[importance == importance.min()].min())
 
-    def admitted(self, slot: int) -> None:
-        """Give the newcomer its first importance."""
-        self.importance.admitted(slot)
+    def offer(self, bench: Workbench, sample: Sample) -> int | None:
+        """Store the newcomer and give it its first importance."""
+        slot = super().offer(bench, sample)
+        if slot is not None:
+            self.importance.admit(bench, slot)
+        return slot
 
-    def trained(self, update: Update) -> bool:
+    def learned(self, bench: Workbench, forward: Forward) -> None:
         """Let the importance follow the training."""
-        return self.importance.trained(update)
+        self.importance.learned(bench, forward)
 
 
 class PseudoLabel(LeastImportant):
@@ -53,7 +51,7 @@ class PseudoLabel(LeastImportant):
     the model predicts most often for the samples of ȳ. With `exact` these are predictions of the model as it
     is, as printed: at an insertion the samples of ȳ are predicted that have not been since the last update.
     Otherwise the latest prediction known of each counts, taken as samples pass through training and through
-    the importance's own passes. Samples that carry their true class at every level (PL-FMS-T) vote with it.
+    the importance's own passes. At levels where a sample carries its true class besides, it votes with that.
     """
 
     _state: ClassVar[tuple[str, ...]] = ("importance", "votes", "current", "met")
@@ -61,52 +59,57 @@ class PseudoLabel(LeastImportant):
     def __init__(self, importance: Importance, exact: bool) -> None:
         super().__init__(importance)
         self.exact = exact
-
-    def bind(self, memory: Memory, classes: Classes, examine: Examine) -> None:
-        """Count votes for this memory's samples."""
-        self.votes = Votes(memory, classes)
-        self.current = np.zeros(memory.capacity, bool)  # predicted since the last update,
+        self.votes = Votes()
+        self.current = np.zeros(0, bool)  # slot -> predicted since the last update,
         self.met = 0  # among so many classes
 
-        def examine_and_vote(slots: Ints) -> Examination:
-            examined = examine(slots)
-            if memory.paths is None:
-                self.votes.see(slots, examined.predictions)
-                self.current[slots] = True
-            return examined
-
-        super().bind(memory, classes, examine_and_vote)
-
-    def candidates(self, modal: int) -> Ints:
+    def candidates(self, bench: Workbench, modal: int, newcomer: int) -> Ints:
         """I_ȳ of eq. 2."""
-        if self.exact and self.memory.paths is None:
-            self._predict(self.memory.members(modal))
-        related = [modal, *self.votes.related(modal)]
-        return np.concatenate([self.memory.members(c) for c in related])
+        if self.exact:
+            self._predict(bench, bench.memory.members(modal))
+        own_level = int(bench.classes.level_of[modal])
+        related = [modal, *self.votes.related(modal, bench.classes, but=own_level)]
+        return np.concatenate([bench.memory.members(c) for c in related])
 
-    def _predict(self, slots: Ints) -> None:
+    def _predict(self, bench: Workbench, slots: Ints) -> None:
         """Bring the votes of these samples up to date with the model."""
-        if self.met != len(self.classes):
-            self.current[:], self.met = False, len(self.classes)
-        stale = slots[~self.current[slots]]
+        if self.met != len(bench.classes) or len(self.current) != bench.memory.capacity:
+            self.current, self.met = np.zeros(bench.memory.capacity, bool), len(bench.classes)
+        known = (bench.memory["labels"][slots] >= 0).sum(1) == len(bench.classes.levels)
+        stale = slots[~(self.current[slots] | known)]
         if len(stale):
-            self.examine(stale)
+            self._see(bench, stale, bench.examine(stale).predictions)
 
-    def forget(self, slot: int) -> None:
-        """Withdraw the victim's votes."""
-        self.votes.forget(slot)
-        self.current[slot] = False
+    def _see(self, bench: Workbench, slots: Ints, predictions: Ints) -> None:
+        """Count these predictions, but the true classes at the levels where samples carry several labels."""
+        predictions = predictions.copy()
+        labels = bench.memory["labels"][slots]
+        if labels.shape[1] > 1:
+            rows, columns = np.nonzero((labels >= 0) & ((labels >= 0).sum(1) > 1)[:, None])
+            classes = labels[rows, columns]
+            predictions[rows, bench.classes.level_of[classes] - 1] = classes
+        self.votes.see(bench.memory, bench.classes, slots, predictions)
+        if len(self.current):
+            self.current[slots] = True
 
-    def admitted(self, slot: int) -> None:
-        """Give the newcomer its first importance, and its votes where it carries its true path."""
-        super().admitted(slot)
-        if self.memory.paths is not None:
-            self.votes.see(np.array([slot]), self.memory.paths[[slot]])
+    def offer(self, bench: Workbench, sample: Sample) -> int | None:
+        """Store the newcomer; the votes of the one before it go, and its true classes are its first votes."""
+        slot = super().offer(bench, sample)
+        if slot is not None:
+            self.votes.forget(slot)
+            if len(self.current):
+                self.current[slot] = False
+            if len(sample.labels) > 1:
+                self._see(bench, np.array([slot]), np.full((1, max(bench.classes.levels)), -1))
+        return slot
 
-    def trained(self, update: Update) -> bool:
+    def learned(self, bench: Workbench, forward: Forward) -> None:
         """Let importance and votes follow the training."""
         self.current[:] = False
-        if self.memory.paths is None and not self.exact:
-            stored = update.slots >= 0
-            self.votes.see(update.slots[stored], update.predictions()[stored])
-        return super().trained(update)
+        if not self.exact:
+            stored = forward.batch.slots >= 0
+            self._see(bench, forward.batch.slots[stored], forward.predictions[stored])
+        super().learned(bench, forward)
+        if self.importance.refreshed and self.importance.examination is not None:
+            seen = self.importance.examination
+            self._see(bench, seen.slots, seen.predictions)

@@ -2,88 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
-from torch import Tensor
 
-from ramify.classes import Classes
 from ramify.errors import RamifyError
-from ramify.memory.store import Ints, Memory
+from ramify.memory.batch import Sample
+from ramify.memory.store import Columns, Memory
+from ramify.memory.workbench import Forward, Workbench
 from ramify.state import Stateful
 
 
-@dataclass(frozen=True)
-class Examination:
-    """What the model says of stored samples, not augmented, in evaluation mode."""
-
-    losses: npt.NDArray[np.float64]  # [n] cross-entropy at the sample's own level
-    predictions: npt.NDArray[np.int64]  # [n, levels] predicted class at each level, -1 where a level has none
-
-
-Examine = Callable[[Ints], Examination]
-
-
-@dataclass(frozen=True)
-class Update:
-    """What one training step has shown of its batch. Rows that are not in memory have slot -1."""
-
-    slots: npt.NDArray[np.int64]
-    levels: npt.NDArray[np.int64]
-    loss: float
-    features: Tensor
-    residuals: Callable[
-        [], Tensor
-    ]  # [n, classes] softmax minus target; like the next, computed when asked for
-    predictions: Callable[[], npt.NDArray[np.int64]]  # [n, levels]
-
-
 class Policy(Stateful):
-    """Decides who stays. `before_training`: whether a newcomer is stored before it is trained on."""
+    """Decides who stays. `columns` are what it needs kept with each sample.
 
-    before_training: ClassVar[bool] = False
+    As it stands, a sample is offered to the memory when it has been trained on. One without any label has
+    nothing to rehearse and is not stored.
+    """
 
-    def capacity(self, memory_size: int) -> int:
-        """How many of the images allowed are for the memory itself."""
-        return memory_size
+    columns: ClassVar[Columns] = {}
 
-    def bind(self, memory: Memory, classes: Classes, examine: Examine) -> None:
-        """Learn which memory to keep, and how to ask the model about stored samples."""
-        self.memory, self.classes, self.examine = memory, classes, examine
+    def arrive(self, bench: Workbench, sample: Sample) -> bool:
+        """A sample has arrived; whether it is to be trained on."""
+        return True
 
-    def reserve(self, image: Tensor, cls: int) -> bool:
-        """Take a sample aside before training sees it (only for methods that validate)."""
-        return False
+    def settle(self, bench: Workbench, sample: Sample) -> None:
+        """A sample has been trained on."""
+        self.offer(bench, sample)
 
-    def offer(self, image: Tensor, cls: int, path: Ints | None = None) -> int | None:
+    def offer(self, bench: Workbench, sample: Sample) -> int | None:
         """Store a newcomer, in the place of the policy's victim once memory is full; its slot or None."""
-        if not self.memory.full:
-            slot = self.memory.add(image, cls, path)
-        else:
-            victim = self.victim(cls)
-            if victim is None:
-                return None
-            self.forget(victim)
-            slot = self.memory.replace(victim, image, cls, path)
-        self.admitted(slot)
-        return slot
+        if not sample.labels:
+            return None
+        if not bench.memory.full:
+            return bench.memory.add(sample)
+        victim = self.victim(bench, sample.cls)
+        return None if victim is None else bench.memory.replace(victim, sample)
 
-    def victim(self, newcomer: int) -> int | None:
+    def victim(self, bench: Workbench, newcomer: int) -> int | None:
         """The slot that a newcomer of this class takes in a full memory, or None to turn it away."""
         raise TypeError(f"{type(self).__name__} does not say which sample makes room")
 
-    def forget(self, slot: int) -> None:
-        """The sample at `slot` is about to be replaced."""
+    def learned(self, bench: Workbench, forward: Forward) -> None:
+        """An update has been made."""
 
-    def admitted(self, slot: int) -> None:
-        """A sample has just been stored at `slot`."""
 
-    def trained(self, update: Update) -> bool:
-        """A training step is done. True when the importance of the samples was refreshed."""
-        return False
+class StoreFirst(Policy):
+    """A policy that stores a sample before it is trained on."""
+
+    def arrive(self, bench: Workbench, sample: Sample) -> bool:
+        """Offer the sample to the memory."""
+        slot = self.offer(bench, sample)
+        sample.slot = -1 if slot is None else slot
+        return True
+
+    def settle(self, bench: Workbench, sample: Sample) -> None:
+        """It is stored already, or was turned away."""
 
 
 class Reservoir(Policy):
@@ -95,15 +69,20 @@ class Reservoir(Policy):
         self.rng = rng
         self.seen = 0
 
-    def offer(self, image: Tensor, cls: int, path: Ints | None = None) -> int | None:
+    def offer(self, bench: Workbench, sample: Sample) -> int | None:
         """Count the sample, then store it or not."""
         self.seen += 1
-        return super().offer(image, cls, path)
+        return super().offer(bench, sample)
 
-    def victim(self, newcomer: int) -> int | None:
+    def victim(self, bench: Workbench, newcomer: int) -> int | None:
         """A uniform draw among all samples seen; one beyond the memory turns the newcomer away."""
         drawn = int(self.rng.integers(self.seen))
-        return drawn if drawn < self.memory.capacity else None
+        return drawn if drawn < bench.memory.capacity else None
+
+
+def of_most_frequent(memory: Memory, newcomer: int, rng: np.random.Generator) -> int:
+    """A random sample of the class ȳ that has most."""
+    return int(rng.choice(memory.members(memory.most_frequent(newcomer))))
 
 
 class Balanced(Policy):
@@ -112,17 +91,17 @@ class Balanced(Policy):
     def __init__(self, rng: np.random.Generator) -> None:
         self.rng = rng
 
-    def victim(self, newcomer: int) -> int:
+    def victim(self, bench: Workbench, newcomer: int) -> int:
         """Uniform among the samples of ȳ."""
-        return int(self.rng.choice(self.memory.members(self.memory.most_frequent(newcomer))))
+        return of_most_frequent(bench.memory, newcomer, self.rng)
 
 
 class Everything(Policy):
     """No limit: the whole stream is kept (Oracle). The memory must be as large as the stream."""
 
-    def victim(self, newcomer: int) -> int:
+    def victim(self, bench: Workbench, newcomer: int) -> int:
         """Nobody makes room."""
         raise RamifyError(
-            f"the memory holds {self.memory.capacity} images and is full, but this method keeps the whole "
+            f"the memory holds {bench.memory.capacity} samples and is full, but this method keeps the whole "
             "stream; set memory_size to the length of the stream"
         )

@@ -1,8 +1,10 @@
-"""The memory: one tensor of images, and for each what is known of it."""
+"""The memory: a store of declared columns, and for each class the list of its samples."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,40 +13,65 @@ import torch
 from torch import Tensor
 
 from ramify.errors import RamifyError
+from ramify.memory.batch import Batch, Ints, Sample
 from ramify.state import State, Stateful
 from ramify.typed import whole
 
-Ints = npt.NDArray[np.integer]
 NONE: Ints = np.empty(0, np.int64)
 
 
-class Memory(Stateful):
-    """Up to `capacity` labelled images. Adding, replacing and the list of a class's samples cost O(1).
+@dataclass(frozen=True)
+class Column:
+    """What is kept with each sample under one name: on the device for a torch dtype, else on the host.
 
-    A sample is known by its slot. Everything is allocated at once; slots fill from 0 upwards.
+    A newcomer has `fill` unless it brings a value. The last axis may grow (`Memory.widen`).
     """
 
-    _state: ClassVar[tuple[str, ...]] = ("size", "classes", "importance", "paths", "counts")
+    dtype: Any
+    shape: tuple[int, ...] = ()
+    fill: float = 0
 
-    def __init__(
-        self, capacity: int, image_shape: tuple[int, ...], device: torch.device | str = "cpu"
-    ) -> None:
+    def allocate(self, rows: int, device: torch.device | str) -> Any:
+        """Room for so many samples."""
+        if isinstance(self.dtype, torch.dtype):
+            return torch.full((rows, *self.shape), self.fill, dtype=self.dtype, device=device)
+        return np.full((rows, *self.shape), self.fill, self.dtype)
+
+
+LABELS = Column(np.int32, (1,), -1)
+Columns = Mapping[str, Column]
+
+
+class Memory(Stateful):
+    """Up to `capacity` samples. Adding, replacing and the list of a class's samples cost O(1).
+
+    A sample is known by its slot; `memory[name]` is a column, one row a slot. Each column is one allocation;
+    slots fill from 0 upwards. A sample is listed under the one class that it counts for.
+    """
+
+    _state: ClassVar[tuple[str, ...]] = ("size", "classes", "counts")
+
+    def __init__(self, capacity: int, columns: Columns, device: torch.device | str = "cpu") -> None:
         self.capacity = capacity = whole("memory size", capacity, 1)
+        self.device = torch.device(device)
+        self.columns = {"labels": LABELS, **columns}
         try:
-            self.images = torch.empty((capacity, *image_shape), dtype=torch.uint8, device=device)
-        except RuntimeError:
-            size = capacity * math.prod(image_shape) / 1e9
+            self._values = {name: c.allocate(capacity, self.device) for name, c in self.columns.items()}
+        except (RuntimeError, MemoryError):
+            size = capacity * math.prod(self.columns["inputs"].shape) / 1e9
             raise RamifyError(
-                f"{capacity:,} images in memory need {size:,.1f} GB, which {device} does not have; "
+                f"{capacity:,} samples in memory need {size:,.1f} GB, which {device} does not have; "
                 "choose a smaller memory_size"
             ) from None
         self.size = 0
         self.classes = np.full(capacity, -1, np.int32)
-        self.importance = np.zeros(capacity)
-        self.paths: npt.NDArray[np.int32] | None = None  # slot -> class at each level, where a method is told
         self.counts = np.zeros(16, np.int64)  # class -> samples; longer than the number of classes
         self._members: list[npt.NDArray[np.int32]] = []  # class -> its slots, and spare room
         self._position = np.empty(capacity, np.int32)  # slot -> place in its class's list
+
+    def __getitem__(self, name: str) -> Any:
+        """A whole column."""
+        return self._values[name]
 
     @property
     def full(self) -> bool:
@@ -57,45 +84,74 @@ class Memory(Stateful):
             return np.empty(0, np.int32)
         return self._members[cls][: self.counts[cls]]
 
-    def add(self, image: Tensor, cls: int, path: Ints | None = None) -> int:
-        """Store an image in the next free slot and return the slot."""
+    def batch(self, slots: Ints) -> Batch:
+        """Stored samples as a batch."""
+        return Batch(
+            self["inputs"][torch.from_numpy(slots).to(self.device)],
+            self["labels"][slots].astype(np.int64),
+            self.classes[slots].astype(np.int64),
+            slots,
+            np.full(len(slots), -1),
+        )
+
+    def add(self, sample: Sample) -> int:
+        """Store a sample in the next free slot and return the slot."""
         slot = self.size
         if slot == self.capacity:
-            raise RamifyError(f"the memory is full with {slot} images; replace one of them")
-        self._check(image, cls, path)
-        self._fill(slot, image, cls, path)
+            raise RamifyError(f"the memory is full with {slot} samples; replace one of them")
+        self._check(sample)
+        self._fill(slot, sample)
         self.size += 1
         return slot
 
-    def replace(self, slot: int, image: Tensor, cls: int, path: Ints | None = None) -> int:
-        """Store an image in the place of the one at `slot`."""
+    def replace(self, slot: int, sample: Sample) -> int:
+        """Store a sample in the place of the one at `slot`."""
         if not 0 <= slot < self.size:
-            raise RamifyError(f"slot {slot} holds no image to replace; the memory has {self.size}")
-        self._check(image, cls, path)
+            raise RamifyError(f"slot {slot} holds no sample to replace; the memory has {self.size}")
+        self._check(sample)
         self._leave_class(slot)
-        self._fill(slot, image, cls, path)
+        self._fill(slot, sample)
         return slot
 
-    def _check(self, image: Tensor, cls: int, path: Ints | None) -> None:
-        wanted = self.images.shape[1:]
-        if image.dtype != torch.uint8 or image.shape != wanted:
-            raise RamifyError(
-                f"the image is {image.dtype} of shape {tuple(image.shape)}; it must be uint8 of shape "
-                f"{tuple(wanted)}"
-            )
-        if cls < 0:
-            raise RamifyError(f"class {cls} was given; classes count from 0")
-        if path is not None and self.paths is not None and len(path) != self.paths.shape[1]:
-            raise RamifyError(f"the path has {len(path)} classes; others have {self.paths.shape[1]}")
+    def widen(self, name: str, width: int) -> None:
+        """Let the last axis of a column have at least this length; what is new of it holds its fill."""
+        values, column = self._values[name], self.columns[name]
+        more = width - values.shape[-1]
+        if more > 0:
+            spare = Column(column.dtype, (*values.shape[1:-1], more), column.fill)
+            join = torch.cat if isinstance(values, Tensor) else np.concatenate
+            self._values[name] = join([values, spare.allocate(self.capacity, self.device)], -1)
 
-    def _fill(self, slot: int, image: Tensor, cls: int, path: Ints | None) -> None:
-        self.images[slot] = image
-        self.importance[slot] = 0.0
-        if path is not None:
-            if self.paths is None:
-                self.paths = np.full((self.capacity, len(path)), -1, np.int32)
-            self.paths[slot] = path
-        self._join_class(slot, cls)
+    def _check(self, sample: Sample) -> None:
+        stored, given = self["inputs"], sample.inputs
+        if given.dtype != stored.dtype or given.shape != stored.shape[1:]:
+            raise RamifyError(
+                f"the sample is {given.dtype} of shape {tuple(given.shape)}; it must be {stored.dtype} of "
+                f"shape {tuple(stored.shape[1:])}"
+            )
+        if sample.cls < 0:
+            raise RamifyError(
+                f"class {sample.cls} was given; a stored sample has a label, and classes count from 0"
+            )
+
+    def _fill(self, slot: int, sample: Sample) -> None:
+        for name, column in self.columns.items():
+            if name != "inputs":
+                self._values[name][slot] = column.fill
+        self.write("inputs", slot, sample.inputs)
+        self.write("labels", slot, sample.labels)
+        for name, value in sample.values.items():
+            self.write(name, slot, value)
+        self._join_class(slot, sample.cls)
+
+    def write(self, name: str, slot: int, value: Any) -> None:
+        """Set the value of one sample; one shorter than the column leaves the rest of its row."""
+        length = np.shape(value)
+        if length:
+            self.widen(name, length[-1])
+            self._values[name][slot, ..., : length[-1]] = value
+        else:
+            self._values[name][slot] = value
 
     def _join_class(self, slot: int, cls: int) -> None:
         while cls >= len(self._members):
@@ -118,7 +174,7 @@ class Memory(Stateful):
         slots[place] = moved
         self._position[moved] = place
 
-    def sample(self, count: int, rng: np.random.Generator, but: Ints = NONE) -> npt.NDArray[np.int64]:
+    def sample(self, count: int, rng: np.random.Generator, but: Ints = NONE) -> Ints:
         """Slots drawn uniformly without repetition, `but` these; all where there are fewer than `count`."""
         drawn = rng.choice(self.size, min(count + len(but), self.size), replace=False)
         return drawn[~np.isin(drawn, but)][:count] if len(but) else drawn
@@ -135,31 +191,37 @@ class Memory(Stateful):
         return int(counted.argmax())
 
     def nbytes(self) -> int:
-        """Bytes held by the store, images and all that belongs to them."""
-        arrays: list[npt.NDArray[Any]] = [
-            self.classes,
-            self.importance,
-            self.counts,
-            self._position,
-            *self._members,
-        ]
-        if self.paths is not None:
-            arrays.append(self.paths)
-        return self.images.nbytes + sum(a.nbytes for a in arrays)
+        """Bytes held by the store, inputs and all that belongs to them."""
+        own = (self.classes, self.counts, self._position, *self._members)
+        return sum(int(values.nbytes) for values in (*self._values.values(), *own))
 
     def state(self) -> State:
-        """Everything, with the lists of the classes in their order."""
+        """Everything, with the lists of the classes in their order; columns by name."""
         members = [self.members(c) for c in range(len(self._members))]
         lists = np.concatenate(members) if members else np.empty(0, np.int32)
-        return super().state() | {"images": self.images[: self.size].clone(), "members": lists}
+        columns = {name: _copy(values[: self.size]) for name, values in self._values.items()}
+        return super().state() | {"columns": columns, "members": lists}
 
     def restore(self, state: State) -> None:
         """Continue from `state`."""
         super().restore(state)
-        self.images[: self.size] = state["images"].to(self.images.device)
+        for name, values in state["columns"].items():
+            if values.ndim > 1:
+                self.widen(name, values.shape[-1])
+            column = self._values[name]
+            column[self.size :] = self.columns[name].fill
+            if values.ndim > 1:  # narrower than it has grown to since
+                column[: self.size] = self.columns[name].fill
+                column[: self.size, ..., : values.shape[-1]] = values
+            else:
+                column[: self.size] = values
         used = np.flatnonzero(self.counts)
         known = int(used[-1]) + 1 if len(used) else 0
         bounds = np.cumsum(self.counts[:known])
         self._members = np.split(state["members"].copy(), bounds[:-1]) if known else []
         for slots in self._members:
             self._position[slots] = np.arange(len(slots), dtype=np.int32)
+
+
+def _copy(values: Any) -> Any:
+    return values.clone() if isinstance(values, Tensor) else values.copy()

@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ramify.classes import Classes
-from ramify.memory.store import Ints, Memory
+from ramify.memory.batch import Ints
+from ramify.memory.store import Memory
 from ramify.state import Stateful
 
 
@@ -19,42 +20,46 @@ class Votes(Stateful):
     predictions arrive and samples leave, so reading the vote of a class costs nothing that grows with memory.
     """
 
-    _state: ClassVar[tuple[str, ...]] = ("predictions", "counts")
+    _state: ClassVar[tuple[str, ...]] = ("predictions", "labels", "counts")
 
-    def __init__(self, memory: Memory, classes: Classes) -> None:
-        self.memory, self.classes = memory, classes
-        self.predictions = np.full((memory.capacity, 1), -1, np.int32)  # slot, level - 1 -> class or -1
+    def __init__(self) -> None:
+        self.predictions: npt.NDArray[np.int32] = np.full((0, 1), -1, np.int32)  # slot, level - 1 -> class
+        self.labels: npt.NDArray[np.int32] = np.full(0, -1, np.int32)  # slot -> class that it votes for
         self.counts = np.zeros((16, 16), np.int32)
 
-    def see(self, slots: Ints, predictions: Ints) -> None:
+    def see(self, memory: Memory, classes: Classes, slots: Ints, predictions: Ints) -> None:
         """Take new predictions [n, levels] of stored samples; a slot that occurs twice counts once."""
         slots, first = np.unique(slots, return_index=True)
         predictions = predictions[first]
-        self._make_room(predictions.shape[1])
-        labels = self.memory.classes[slots]
-        self._count(labels, self.predictions[slots], -1)
+        self._make_room(len(memory.classes), predictions.shape[1], len(classes))
+        self._count(slots, -1)
+        self.labels[slots] = memory.classes[slots]
         self.predictions[slots, : predictions.shape[1]] = predictions
-        self._count(labels, self.predictions[slots], +1)
+        self._count(slots, +1)
 
     def forget(self, slot: int) -> None:
-        """The sample at `slot` leaves; its successor has no prediction yet."""
-        self._count(self.memory.classes[[slot]], self.predictions[[slot]], -1)
-        self.predictions[slot] = -1
+        """The sample that was at `slot` has left; its successor has no prediction yet."""
+        if slot < len(self.labels):
+            self._count(np.array([slot]), -1)
+            self.predictions[slot] = -1
 
-    def _count(self, labels: Ints, predictions: npt.NDArray[np.int32], sign: int) -> None:
+    def _count(self, slots: Ints, sign: int) -> None:
+        predictions = self.predictions[slots]
         rows, columns = np.nonzero(predictions >= 0)
-        np.add.at(self.counts, (labels[rows], predictions[rows, columns]), sign)
+        np.add.at(self.counts, (self.labels[slots][rows], predictions[rows, columns]), sign)
 
-    def _make_room(self, levels: int) -> None:
-        more = levels - self.predictions.shape[1]
-        if more > 0:
-            self.predictions = np.pad(self.predictions, ((0, 0), (0, more)), constant_values=-1)
-        if len(self.classes) > len(self.counts):
-            grow = max(16, len(self.classes) - len(self.counts))  # not doubled: the table is a square
+    def _make_room(self, capacity: int, levels: int, classes: int) -> None:
+        slots, known = capacity - len(self.labels), self.predictions.shape[1]
+        if slots > 0 or levels > known:
+            more = ((0, max(0, slots)), (0, max(0, levels - known)))
+            self.predictions = np.pad(self.predictions, more, constant_values=-1)
+            self.labels = np.pad(self.labels, more[0], constant_values=-1)
+        if classes > len(self.counts):
+            grow = max(16, classes - len(self.counts))  # not doubled: the table is a square
             self.counts = np.pad(self.counts, (0, grow))
 
-    def related(self, cls: int) -> list[int]:
-        """ŷ^k of eq. 1 for every level k but the class's own: the class most often predicted for its samples.
+    def related(self, cls: int, classes: Classes, but: int) -> list[int]:
+        """ŷ^k of eq. 1 for every level k `but` one: the class most often predicted for the samples of `cls`.
 
         Of equally many votes the class that was met first wins; a level without a vote names none.
         """
@@ -62,9 +67,9 @@ class Votes(Stateful):
             return []
         row = self.counts[cls]
         winners = []
-        for level in self.classes.levels:
-            if level != self.classes.level_of[cls]:
-                rivals = self.classes.of_level(level)
+        for level in classes.levels:
+            if level != but:
+                rivals = classes.of_level(level)
                 rivals = rivals[rivals < len(row)]
                 if len(rivals):
                     best = rivals[row[rivals].argmax()]

@@ -2,24 +2,48 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.func import functional_call
 
-from ramify.classes import Classes
 from ramify.errors import RamifyError
-from ramify.memory import Balanced, Memory, Reservoir
-from ramify.memory.policies import Examine
-from ramify.methods.engine import LOOK, Engine
+from ramify.memory import Column, Forward, Memory, Reservoir, Sample, Workbench
+from ramify.memory.policies import of_most_frequent
+from ramify.memory.workbench import LOOK, Weights
+from ramify.methods.er import er
 from ramify.methods.recipe import Answer, Recipe, method
-from ramify.methods.settings import BicSettings, Settings
+from ramify.methods.settings import Settings, check_bounds
+from ramify.methods.trainer import Trainer
+from ramify.networks import Targets, cross_entropy
+from ramify.networks.heads import ROWS
+from ramify.networks.levels import like
 from ramify.randomness import Generators
-from ramify.rehearsal import HalfAndHalf, stored
-from ramify.training.objectives import Distillation
-from ramify.training.schedules import ExponentialReset
-from ramify.training.targets import Targets, cross_entropy
+from ramify.state import State
+from ramify.training.objectives import CrossEntropy
+from ramify.typed import Typed
+
+
+@dataclass(frozen=True)
+class BicSettings(Typed):
+    """BiC."""
+
+    validation: float = 0.1
+    """Share of the memory that is a class-balanced validation set."""
+    temperature: float = 2.0
+    """Softening of the distilled answers."""
+    weight: float = 1.0
+    """Weight of the distillation."""
+    epochs: int = 256
+    """Epochs of fitting the bias layers."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        least = {"bic.weight": self.weight, "bic.epochs": self.epochs}
+        check_bounds({"bic.temperature": self.temperature}, {}, least)
 
 
 class ReservoirAndValidation(Reservoir):
@@ -29,113 +53,188 @@ class ReservoirAndValidation(Reservoir):
     balanced; afterwards all samples are trained on. What is pushed out of the validation set is dropped.
     """
 
-    _state: ClassVar[tuple[str, ...]] = ("seen", "validation")
-
     def __init__(self, rng: np.random.Generator, share: float, size: int) -> None:
         super().__init__(rng)
         self.share, self.size = share, size
-        self.balanced = Balanced(rng)
+        self.validation: Memory | None = None
 
-    def capacity(self, memory_size: int) -> int:
-        """What the validation set leaves."""
-        return memory_size - self.size
+    def set_aside(self, bench: Workbench) -> Memory:
+        """The validation set."""
+        if self.validation is None:
+            inputs = Column(bench.inputs.dtype, bench.inputs.shape)
+            self.validation = Memory(self.size, {"inputs": inputs}, bench.device)
+        return self.validation
 
-    def bind(self, memory: Memory, classes: Classes, examine: Examine) -> None:
-        """Set up the validation set beside the memory."""
-        super().bind(memory, classes, examine)
-        shape = tuple(memory.images.shape[1:])
-        self.validation = Memory(self.size, shape, memory.images.device)
-        self.balanced.bind(self.validation, classes, examine)
-
-    def reserve(self, image: Tensor, cls: int) -> bool:
+    def arrive(self, bench: Workbench, sample: Sample) -> bool:
         """Put a share of the stream into the validation set instead of training on it."""
-        wanted = not self.validation.full or self.validation.most_frequent(cls) != cls
-        taken = wanted and bool(self.rng.random() < self.share)
-        if taken:
-            self.balanced.offer(image, cls)
-        return taken
+        validation = self.set_aside(bench)
+        wanted = not validation.full or validation.most_frequent(sample.cls) != sample.cls
+        taken = bool(sample.labels) and wanted and bool(self.rng.random() < self.share)
+        if taken and validation.full:
+            validation.replace(of_most_frequent(validation, sample.cls, self.rng), sample)
+        elif taken:
+            validation.add(sample)
+        return not taken
+
+    def state(self) -> State:
+        """With the validation set."""
+        return super().state() | {"validation": self.validation and self.validation.state()}
+
+    def restore(self, state: State) -> None:
+        """Continue from `state`."""
+        super().restore(state)
+        kept = state["validation"]
+        self.validation = None
+        if kept is not None:
+            inputs = kept["columns"]["inputs"]
+            column = Column(inputs.dtype, tuple(inputs.shape[1:]))
+            self.validation = Memory(self.size, {"inputs": column}, inputs.device)
+            self.validation.restore(kept)
+
+
+class Distillation(CrossEntropy):
+    """+ weight · cross-entropy to the softened answers of the model as it was before the latest new class.
+
+    Each row is distilled on its own level's head, over the classes that the earlier model knew there; a row
+    whose level it did not know adds nothing. Bias correction is left out of the teacher's answers.
+    """
+
+    _state: ClassVar[tuple[str, ...]] = ("teacher", "known", "met")
+
+    def __init__(self, temperature: float, weight: float, clip: float) -> None:
+        super().__init__(clip)
+        self.temperature, self.weight = temperature, weight
+        self.teacher: Weights = {}
+        self.known = 0  # classes that the teacher knows
+        self.met = 0  # classes at the latest update
+
+    def _follow(self, bench: Workbench) -> None:
+        """Where classes have come since the latest update, the network as it was becomes the teacher."""
+        if len(bench.classes) > self.met > 0:
+            self.teacher, self.known = bench.model.before_pass(), self.met
+        self.met = len(bench.classes)
+
+    def loss(self, bench: Workbench, forward: Forward) -> Tensor:
+        """Cross-entropy and distillation."""
+        self._follow(bench)
+        loss = super().loss(bench, forward)
+        if not self.known:
+            return loss
+        targets, level_of = forward.targets, bench.classes.level_of
+        rows = np.arange(len(forward.logits)) if targets.rows is None else targets.rows
+        levels = level_of[targets.classes[:, 0]]
+        familiar = np.isin(levels, level_of[: self.known])
+        if not familiar.any():
+            return loss
+        answers = self._ask(bench, forward.inputs)
+        pick = like(answers, rows[familiar])
+        masks = bench.levels()[like(answers, levels[familiar] - 1), : self.known]
+        soft = torch.softmax(answers[pick, : self.known].float() / self.temperature + masks, 1)
+        mine = forward.logits[pick, : self.known].float() / self.temperature + masks
+        apart = -(soft * torch.log_softmax(mine, 1).masked_fill(masks.isinf(), 0.0)).sum(1)
+        return loss + self.weight * apart.sum() / len(levels)
+
+    @torch.no_grad()
+    def _ask(self, bench: Workbench, inputs: Tensor) -> Tensor:
+        """The teacher's logits."""
+        bench.model.set_training(False)
+        logits: Tensor = functional_call(bench.model, self.teacher, (inputs,))[1]
+        bench.model.set_training(True)
+        bench.cost.images_forward += len(inputs)
+        return logits
 
 
 class BiasLayers(Answer):
     """z → α z + β for the classes that a task brought, one (α, β) per task and level.
 
     Before each answer the pairs of the current task are fitted on the validation set, from α = 1, β = 0;
-    those of earlier tasks stay. A task's first answer waits for no end: only `next_task` needs one.
+    those of earlier tasks stay. A task's first answer waits for no end: only `next_task` needs one. The
+    model answers with rows of its heads that contain the correction.
     """
 
     _state: ClassVar[tuple[str, ...]] = ("before", "alpha", "beta", "fitted_at")
     LR, BATCH = 1e-3, 100
 
-    def __init__(self, keep: ReservoirAndValidation, settings: BicSettings, rng: np.random.Generator) -> None:
-        self.keep, self.settings, self.rng = keep, settings, rng
+    def __init__(self, keep: ReservoirAndValidation, epochs: int, rng: np.random.Generator) -> None:
+        self.keep, self.epochs, self.rng = keep, epochs, rng
         self.before = 0  # classes met before the current task
         self.alpha, self.beta = torch.ones(0), torch.zeros(0)  # class -> correction
-        self.fitted_at = -1  # samples seen at the last fit
+        self.fitted_at = [-1, -1]  # samples and updates at the last fit
 
-    def next_task(self, engine: Engine) -> None:
+    def next_task(self, trainer: Trainer) -> None:
         """The task is over: its corrections are final."""
-        self.prepare(engine)
-        self.before = len(engine.classes)
+        self.fit(trainer)
+        self.before = len(trainer.classes)
 
-    def correct(self, logits: Tensor) -> Tensor:
-        """Apply the corrections."""
-        return logits * self.alpha.to(logits.device) + self.beta.to(logits.device)
+    def weights(self, trainer: Trainer) -> Weights:
+        """Rows of the heads that answer α z + β."""
+        self.fit(trainer)
+        heads = trainer.model.heads
+        spare = len(heads.weights) * ROWS - len(self.alpha)
+        alpha = torch.cat([self.alpha, self.alpha.new_ones(spare)]).view(-1, ROWS)
+        beta = torch.cat([self.beta, self.beta.new_zeros(spare)]).view(-1, ROWS)
+        found = {}
+        for k, (weight, bias) in enumerate(zip(heads.weights, heads.biases, strict=True)):
+            found[f"heads.weights.{k}"] = weight.detach() * alpha[k][:, None]
+            found[f"heads.biases.{k}"] = bias.detach() * alpha[k] + beta[k]
+        return found
 
-    def prepare(self, engine: Engine) -> None:
+    def fit(self, trainer: Trainer) -> None:
         """Fit α and β of the current task, per level, on the validation set."""
-        if self.fitted_at == engine.samples:
+        now = [trainer.samples, trainer.updates]
+        if self.fitted_at == now:
             return
-        self.fitted_at = engine.samples
-        classes, device = engine.classes, engine.device
+        self.fitted_at = now
+        classes, device = trainer.classes, trainer.device
         missing = len(classes) - len(self.alpha)
-        self.alpha = torch.cat([self.alpha, torch.ones(missing)])
-        self.beta = torch.cat([self.beta, torch.zeros(missing)])
+        self.alpha = torch.cat([self.alpha.to(device), torch.ones(missing, device=device)])
+        self.beta = torch.cat([self.beta.to(device), torch.zeros(missing, device=device)])
         self.alpha[self.before :], self.beta[self.before :] = 1.0, 0.0
-        validation = self.keep.validation
+        validation = self.keep.set_aside(trainer)
         if not validation.size or self.before == len(classes):
             return
-        batch = stored(validation, np.arange(validation.size))
-        logits = torch.cat([self.correct(engine.look(part)) for part in torch.split(batch.images, LOOK)])
-        engine.cost.images_memory += len(batch)
+        batch = validation.batch(np.arange(validation.size))
+        logits = torch.cat([trainer.look(part) for part in torch.split(batch.inputs, LOOK)])
+        logits = logits * self.alpha + self.beta
+        trainer.cost.images_memory += len(batch)
         is_new = torch.arange(len(classes), device=device) >= self.before
-        level = torch.from_numpy(classes.level_of - 1).to(device)
-        alpha = torch.ones(int(level.max()) + 1, device=device, requires_grad=True)
+        level = like(logits, classes.level_of - 1)
+        alpha = torch.ones(int(classes.level_of.max()), device=device, requires_grad=True)
         beta = torch.zeros_like(alpha, requires_grad=True)
-        fit = torch.optim.Adam([alpha, beta], lr=self.LR)
-        mask = engine.mask()
-        for _ in range(self.settings.epochs):
+        adam = torch.optim.Adam([alpha, beta], lr=self.LR)
+        for _ in range(self.epochs):
             for rows in np.array_split(self.rng.permutation(len(batch)), -(-len(batch) // self.BATCH)):
-                part = logits[torch.from_numpy(rows).to(device)]
+                part = logits[like(logits, rows)]
                 corrected = torch.where(is_new, part * alpha[level] + beta[level], part)
-                targets = Targets.of(batch.classes[rows], None)
-                fit.zero_grad()
-                cross_entropy(corrected, targets, mask, classes.level_of).mean().backward()  # type: ignore[no-untyped-call]
-                fit.step()
-        new = is_new.cpu()
-        self.alpha[new] = alpha.detach()[level].cpu()[new]
-        self.beta[new] = beta.detach()[level].cpu()[new]
+                adam.zero_grad()
+                targets = Targets.of(batch.labels[rows])
+                cross_entropy(corrected, targets, trainer.levels).mean().backward()  # type: ignore[no-untyped-call]
+                adam.step()
+        self.alpha[is_new] = alpha.detach()[level][is_new]
+        self.beta[is_new] = beta.detach()[level][is_new]
 
 
-@method("bic")
+@method("bic", settings={"bic": BicSettings}, task_free=False, trains_when_asked=True)
 def bic(settings: Settings, rng: Generators) -> Recipe:
     """BiC (Wu et al. 2019): ER, distillation from the model before the latest new class, bias layers.
 
     Not task-free: it must know which classes the current task has brought. Part of the memory is a validation
     set that is never trained on; the reservoir has the rest. See `BiasLayers` and `Distillation`.
     """
-    size = round(settings.memory_size * settings.bic.validation)
-    if not 0 < settings.bic.validation < 1 or not 0 < size < settings.memory_size:
+    own = settings[BicSettings]
+    size = round(settings.memory_size * own.validation)
+    if not 0 < own.validation < 1 or not 0 < size < settings.memory_size:
         raise RamifyError(
-            f"bic.validation {settings.bic.validation} of a memory of {settings.memory_size} leaves no room "
+            f"bic.validation {own.validation} of a memory of {settings.memory_size} leaves no room "
             "for both sets; choose a share between 0 and 1 that gives each at least one image"
         )
-    keep = ReservoirAndValidation(rng["keep"], settings.bic.validation, size)
-    layers = BiasLayers(keep, settings.bic, rng["bias"])
-    return Recipe(
+    keep = ReservoirAndValidation(rng["keep"], own.validation, size)
+    layers = BiasLayers(keep, own.epochs, rng["bias"])
+    return replace(
+        er(settings, rng),
         keep=keep,
-        rehearse=HalfAndHalf(rng["rehearse"]),
-        minimise=Distillation(settings.bic.temperature, settings.bic.weight, clip=10.0),
-        rate=ExponentialReset(settings.lr, settings.lr_decay),
-        consolidate=layers.next_task,
+        minimise=Distillation(own.temperature, own.weight, clip=10.0),
         answer=layers,
+        consolidate=layers.next_task,
+        memory_size=settings.memory_size - size,
     )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -12,32 +14,26 @@ import torch
 from torch import Tensor, nn
 
 from ramify.errors import RamifyError
-from ramify.methods.engine import Engine
-from ramify.methods.recipe import Method, find_method
-from ramify.methods.settings import (
-    AugmentSettings,
-    BicSettings,
-    EpochSettings,
-    FlexibleSettings,
-    MirSettings,
-    Settings,
-)
-from ramify.randomness import Generators
-from ramify.rehearsal import Batch
+from ramify.memory import Batch
+from ramify.methods import Trainer, make_settings
+from ramify.methods.recipe import Build, Method, as_method, find_method
+from ramify.networks import ImageInputs
+from ramify.state import State
+from ramify.statefiles import load_state, save_state
 
 SIZE = 16
 COLOURS = np.array([[240, 20, 20], [240, 180, 20], [20, 20, 240], [20, 220, 240]])
-SETTINGS = Settings(
-    memory_size=24,
-    batch_size=8,
-    updates_per_sample=1.0,
-    lr=1e-2,
-    augment=AugmentSettings(padding=0, flip=False, autoaugment="none", cutmix=0.0),
-    fms=FlexibleSettings(T=20.0),
-    bic=BicSettings(validation=0.2, epochs=10),
-    mir=MirSettings(candidates=12),
-    epochs=EpochSettings(3),
-)
+SETTINGS: dict[str, Any] = {
+    "memory_size": 24,
+    "batch_size": 8,
+    "updates_per_sample": 1.0,
+    "lr": 1e-2,
+    "augment": {"padding": 0, "flip": False, "autoaugment": "none", "cutmix": 0.0},
+    "fms": {"T": 20.0},
+    "bic": {"validation": 0.2, "epochs": 10},
+    "mir": {"candidates": 12},
+    "epochs": {"count": 3},
+}
 
 
 def require(holds: object, otherwise: str) -> None:
@@ -85,48 +81,51 @@ class Toy:
             torch.from_numpy(images), [p[h - 1] for p, h in zip(paths, level, strict=True)], level, paths
         )
 
-    def part(self, start: int, stop: int) -> tuple[Tensor, list[str], list[int], list[list[str]]]:
-        """Some samples, as `Engine.observe` takes them."""
-        cut = slice(start, stop)
-        return self.images[cut], self.labels[cut], self.levels[cut], self.paths[cut]
+    def teach(self, trainer: Trainer, start: int, stop: int) -> None:
+        """Let a learner observe some samples, each with its label, or its path for a method that is told."""
+        labels = [[(self.levels[i], self.labels[i])] for i in range(start, stop)]
+        if trainer.method.told_paths:
+            for pairs, path in zip(labels, self.paths[start:stop], strict=True):
+                pairs += [(h, name) for h, name in enumerate(path, 1) if h != pairs[0][0]]
+        trainer.observe(self.images[start:stop], labels)
 
 
-class Watched(Engine):
-    """An engine that remembers its weights as they were before the latest update."""
+class Watched(Trainer):
+    """A trainer that remembers its weights as they were before the latest update."""
 
     before: dict[str, Tensor]
 
-    def update(self, batch: Batch, rate: float | None = None) -> bool:
+    def update(self, batch: Batch, rate: float | None = None) -> None:
         """One training step."""
         self.before = weights(self)
-        return super().update(batch, rate)
+        super().update(batch, rate)
 
 
 def learner(method: Method, toy: Toy, seed: int = 0, **settings: Any) -> Watched:
     """A small learner for the toy; a method that keeps the whole stream gets a memory for it."""
-    chosen = replace(SETTINGS, **settings)
-    if method(replace(chosen, memory_size=24), Generators(0)).offline:
-        chosen = replace(chosen, memory_size=len(toy.labels))
+    size = {"memory_size": len(toy.labels)} if method.offline else {}
+    chosen = make_settings(method=method, **(SETTINGS | settings | size))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         network = ToyNetwork()
-    return Watched(method, chosen, SIZE, (0.5, 0.5, 0.5), (0.25, 0.25, 0.25), seed, network=network)
+    inputs = ImageInputs(SIZE, std=(0.25, 0.25, 0.25))
+    return Watched(method, chosen, inputs, seed, network=network)
 
 
 def taught(method: Method, toy: Toy, seed: int = 0, **settings: Any) -> Watched:
     """A learner that has seen the whole toy, a task a level, and was asked at the end."""
-    engine = learner(method, toy, seed, **settings)
+    trainer = learner(method, toy, seed, **settings)
     ends = [i for i in range(1, len(toy.levels)) if toy.levels[i] != toy.levels[i - 1]] + [len(toy.levels)]
     for start, stop in zip([0, *ends], ends, strict=False):
-        engine.observe(*toy.part(start, stop))
-        engine.task_end()
-    engine.predict(toy.images)
-    return engine
+        toy.teach(trainer, start, stop)
+        trainer.task_end()
+    trainer.predict(toy.images)
+    return trainer
 
 
-def weights(engine: Engine) -> dict[str, Tensor]:
+def weights(trainer: Trainer) -> dict[str, Tensor]:
     """All weights and running statistics."""
-    return {name: value.clone() for name, value in engine.model.state_dict().items()}
+    return {name: value.clone() for name, value in trainer.model.state_dict().items()}
 
 
 def same(a: dict[str, Tensor], b: dict[str, Tensor]) -> bool:
@@ -134,16 +133,16 @@ def same(a: dict[str, Tensor], b: dict[str, Tensor]) -> bool:
     return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
 
 
-def answers(engine: Engine, images: Tensor) -> npt.NDArray[np.object_]:
+def answers(trainer: Trainer, images: Tensor) -> npt.NDArray[np.object_]:
     """Predicted labels, [n, levels]."""
-    return np.array([*engine.classes.labels, None], object)[engine.predict(images)]
+    return np.array([*trainer.classes.labels, None], object)[trainer.predict(images)]
 
 
 def learns(method: Method) -> None:
     """A separable stream is learned to 95% at both levels."""
     toy = Toy.stream(160)
-    engine = taught(method, toy, memory_size=48, epochs=EpochSettings(8))
-    right = (answers(engine, toy.images) == np.array(toy.paths, object)).mean(0)
+    trainer = taught(method, toy, memory_size=48, epochs={"count": 8})
+    right = (answers(trainer, toy.images) == np.array(toy.paths, object)).mean(0)
     require((right >= 0.95).all(), f"accuracy {right[0]:.0%} and {right[1]:.0%} on a separable stream")
 
 
@@ -159,10 +158,10 @@ def knows_only_what_arrived(method: Method) -> None:
     """No class is known before its first label, and how the stream is cut into calls changes nothing."""
     toy = Toy.stream(30)
     whole, single = learner(method, toy), learner(method, toy)
-    whole.observe(*toy.part(0, 30))
-    told, arrived = single.recipe.told_paths, set()
+    toy.teach(whole, 0, 30)
+    told, arrived = method.told_paths, set()
     for i in range(30):
-        single.observe(*toy.part(i, i + 1))
+        toy.teach(single, i, i + 1)
         arrived |= set(enumerate(toy.paths[i], 1)) if told else {(toy.levels[i], toy.labels[i])}
         known = set(zip(single.classes.level_of.tolist(), single.classes.labels, strict=True))
         require(known == arrived, f"classes {known - arrived} are known before they arrived")
@@ -174,8 +173,8 @@ def knows_only_what_arrived(method: Method) -> None:
 def works_with_one_class(method: Method) -> None:
     """A single class at a single level."""
     toy = Toy.stream(20, levels=(1,), leaves=2)
-    engine = taught(method, toy)
-    require((answers(engine, toy.images)[:, 0] == "red").all(), "the only class is not predicted")
+    trainer = taught(method, toy)
+    require((answers(trainer, toy.images)[:, 0] == "red").all(), "the only class is not predicted")
 
 
 def works_with_little_memory(method: Method) -> None:
@@ -185,8 +184,10 @@ def works_with_little_memory(method: Method) -> None:
             learner(method, Toy.stream(20), memory_size=size)
         except RamifyError:
             continue
-        engine = taught(method, Toy.stream(20), memory_size=size)
-        require(engine.memory.size <= engine.memory.capacity <= max(size, 20), "the memory outgrew its size")
+        trainer = taught(method, Toy.stream(20), memory_size=size)
+        require(
+            trainer.memory.size <= trainer.memory.capacity <= max(size, 20), "the memory outgrew its size"
+        )
 
 
 def works_with_a_batch_of_one(method: Method) -> None:
@@ -197,13 +198,13 @@ def works_with_a_batch_of_one(method: Method) -> None:
 def takes_a_level_late(method: Method) -> None:
     """Levels in any order; a level without a class yet is answered by -1."""
     toy = Toy.stream(24, levels=(2, 1))
-    engine = learner(method, toy)
-    engine.observe(*toy.part(0, 12))
-    if not engine.recipe.told_paths:
-        require((engine.predict(toy.images)[:, 0] == -1).all(), "a level without classes was answered")
-    engine.task_end()
-    engine.observe(*toy.part(12, 24))
-    require((engine.predict(toy.images) >= 0).all(), "a level that appeared late is not answered")
+    trainer = learner(method, toy)
+    toy.teach(trainer, 0, 12)
+    if not method.told_paths:
+        require((trainer.predict(toy.images)[:, 0] == -1).all(), "a level without classes was answered")
+    trainer.task_end()
+    toy.teach(trainer, 12, 24)
+    require((trainer.predict(toy.images) >= 0).all(), "a level that appeared late is not answered")
 
 
 def refuses_to_guess(method: Method) -> None:
@@ -219,16 +220,16 @@ def refuses_to_guess(method: Method) -> None:
 def continues_from_its_state(method: Method) -> None:
     """Saved in mid-stream and with a partial buffer, restored elsewhere, it goes on to the bit."""
     toy = Toy.stream(36)
-    engine = learner(method, toy)
-    engine.observe(*toy.part(0, 11))
-    engine.task_end()
-    engine.observe(*toy.part(11, 25))
-    state = engine.state()
+    trainer = learner(method, toy)
+    toy.teach(trainer, 0, 11)
+    trainer.task_end()
+    toy.teach(trainer, 11, 25)
+    state = through_a_file(trainer)
     wanted: list[tuple[dict[str, Tensor], npt.NDArray[np.int64]]] = []
-    for one in (engine, learner(method, toy, seed=5), engine):  # a fresh one, and one that has gone on
+    for one in (trainer, learner(method, toy, seed=5), trainer):  # a fresh one, and one that has gone on
         if wanted:
             one.restore(state)
-        one.observe(*toy.part(25, 36))
+        toy.teach(one, 25, 36)
         one.task_end()
         predicted = one.predict(toy.images)
         wanted.append((weights(one), predicted))
@@ -236,28 +237,36 @@ def continues_from_its_state(method: Method) -> None:
         require(np.array_equal(wanted[0][1], predicted), "a restored learner answers otherwise")
 
 
+def through_a_file(trainer: Trainer) -> State:
+    """The state of a learner as a file gives it back: keys are texts there, tuples lists."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "state.safetensors"
+        save_state(path, trainer.state(), {})
+        return load_state(path)[0]
+
+
 def stops_at_a_broken_loss(method: Method) -> None:
     """A loss that is not finite raises an error that names the update; the weights stay, learning goes on."""
     toy = Toy.stream(42)
-    engine = learner(method, toy)
-    engine.observe(*toy.part(0, 10))
-    network = cast(ToyNetwork, engine.model.backbone)
+    trainer = learner(method, toy)
+    toy.teach(trainer, 0, 10)
+    network = cast(ToyNetwork, trainer.model.backbone)
     network.broken = True
     try:
-        engine.observe(*toy.part(10, 26))
-        engine.task_end()
-        engine.predict(toy.images)
+        toy.teach(trainer, 10, 26)
+        trainer.task_end()
+        trainer.predict(toy.images)
     except RamifyError as error:
-        require(f"update {engine.updates + 1}" in str(error), f"the error does not name the update: {error}")
-        require(same(engine.before, weights(engine)), "the failed update has changed the network")
+        require(f"update {trainer.updates + 1}" in str(error), f"the error does not name the update: {error}")
+        require(same(trainer.before, weights(trainer)), "the failed update has changed the network")
     else:
         require(False, "a loss of NaN did not raise RamifyError")
     network.broken = False
-    done = engine.updates
-    engine.observe(*toy.part(26, 42))
-    engine.task_end()
-    engine.predict(toy.images)
-    require(engine.updates > done, "nothing is learned after a failed update")
+    done = trainer.updates
+    toy.teach(trainer, 26, 42)
+    trainer.task_end()
+    trainer.predict(toy.images)
+    require(trainer.updates > done, "nothing is learned after a failed update")
 
 
 CHECKS: tuple[Callable[[Method], None], ...] = (
@@ -274,11 +283,11 @@ CHECKS: tuple[Callable[[Method], None], ...] = (
 )
 
 
-def check_method(method: str | Method) -> None:
+def check_method(method: str | Method | Build) -> None:
     """Run every check on a method, by name or as it is; raises AssertionError at the first that fails."""
-    build = find_method(method) if isinstance(method, str) else method
+    chosen = find_method(method) if isinstance(method, str) else as_method(method)
     for check in CHECKS:
         try:
-            check(build)
+            check(chosen)
         except AssertionError as error:
             raise AssertionError(f"{check.__name__}: {error}") from None

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import ClassVar
 
-from ramify.methods.engine import Engine, Passes
+import numpy as np
+
+from ramify.memory.workbench import Weights
 from ramify.methods.recipe import Answer
-from ramify.rehearsal import stored
+from ramify.methods.settings import check_bounds
+from ramify.methods.trainer import Trainer
+from ramify.typed import Typed
 
 WARM_UP, LEAST = 0.1, 0.01
 TRAINING = ("network", "heads", "epochs", "augment", "cutmix")  # generators that training draws from
@@ -26,41 +31,76 @@ def warm_restarts(epoch: int) -> float:
     return LEAST + (1 - LEAST) * (1 + math.cos(math.pi * position)) / 2
 
 
-def train_on_memory(engine: Engine) -> None:
-    """`epochs.count` passes over the memory in random order, from where `engine.passes` stands."""
-    settings, memory, at = engine.settings, engine.memory, engine.passes
-    try:
-        while at.epoch < settings.epochs.count:
-            if at.place == 0:
-                at.order = engine.rng["epochs"].permutation(memory.size)
-            while at.place < memory.size:
-                batch = stored(memory, at.order[at.place : at.place + settings.batch_size])
-                engine.update(batch, settings.lr * warm_restarts(at.epoch))
-                at.place += settings.batch_size
-                engine.pause()
-            at.epoch, at.place = at.epoch + 1, 0
-    finally:
-        engine.passes = Passes()
+@dataclass(frozen=True)
+class EpochSettings(Typed):
+    """RM, GDumb and Oracle: training on the whole of memory."""
+
+    count: int = 100
+    """Epochs."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_bounds({"epochs.count": self.count}, {})
 
 
-class FreshModel(Answer):
+SETTINGS = {"epochs": EpochSettings}
+
+
+class MemoryEpochs(Answer):
+    """`count` passes over the memory in random order; a checkpoint can be taken on the way."""
+
+    _state: ClassVar[tuple[str, ...]] = ("epoch", "place", "order")
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self._begin()
+
+    def _begin(self) -> None:
+        self.epoch = self.place = 0
+        self.order = np.empty(0, np.int64)
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is something to continue."""
+        return self.epoch > 0 or self.place > 0
+
+    def train(self, trainer: Trainer) -> None:
+        """All passes, from where they stand."""
+        memory, batch_size, lr = trainer.memory, trainer.settings.batch_size, trainer.settings.lr
+        try:
+            while self.epoch < self.count:
+                if self.place == 0:
+                    self.order = trainer.rng["epochs"].permutation(memory.size)
+                while self.place < memory.size:
+                    batch = memory.batch(self.order[self.place : self.place + batch_size])
+                    trainer.update(batch, lr * warm_restarts(self.epoch))
+                    self.place += batch_size
+                    trainer.pause()
+                self.epoch, self.place = self.epoch + 1, 0
+        finally:
+            self._begin()
+
+
+class FreshModel(MemoryEpochs):
     """Before it is asked, a fresh model is trained on the memory as it is.
 
     Its draws depend on the seed and the number of samples alone, so an answer does not depend on how often
     the learner was asked before.
     """
 
-    _state: ClassVar[tuple[str, ...]] = ("trained_at",)
+    _state: ClassVar[tuple[str, ...]] = (*MemoryEpochs._state, "trained_at")
 
-    def __init__(self) -> None:
+    def __init__(self, count: int) -> None:
+        super().__init__(count)
         self.trained_at = -1
 
-    def prepare(self, engine: Engine) -> None:
+    def weights(self, trainer: Trainer) -> Weights:
         """Train anew, unless no sample has arrived since the last time."""
-        if self.trained_at != engine.samples:
-            if not engine.passes.begun:
-                engine.flush()
-                engine.rng.restart(TRAINING, engine.samples)
-                engine.renew()
-            train_on_memory(engine)
-            self.trained_at = engine.samples
+        if self.trained_at != trainer.samples:
+            if not self.begun:
+                trainer.flush()
+                trainer.rng.restart(TRAINING, trainer.samples)
+                trainer.renew()
+            self.train(trainer)
+            self.trained_at = trainer.samples
+        return {}

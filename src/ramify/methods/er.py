@@ -6,7 +6,7 @@ from ramify.methods.settings import Settings
 from ramify.randomness import Generators
 from ramify.rehearsal import HalfAndHalf
 from ramify.training.objectives import CrossEntropy
-from ramify.training.schedules import ExponentialReset
+from ramify.training.rates import ExponentialReset
 
 
 @method("er")

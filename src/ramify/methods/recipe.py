@@ -1,79 +1,134 @@
-"""A method is four choices: what to keep, what to rehearse, what to minimise, how fast to learn."""
+"""A method is a few choices: what to keep, rehearse and minimise, how fast to learn, how to answer."""
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import importlib
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from torch import Tensor
 
 from ramify.errors import RamifyError
-from ramify.memory import Policy
+from ramify.memory import Batch, Forward, Policy, Workbench
+from ramify.memory.workbench import Weights
+from ramify.methods.settings import Settings, field_name
+from ramify.networks import Targets
 from ramify.randomness import Generators
 from ramify.rehearsal import Rehearsal
 from ramify.state import Stateful
 from ramify.training.objectives import CrossEntropy
-from ramify.training.schedules import Rate
+from ramify.training.rates import Rate
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
-    from ramify.methods.engine import Engine
-    from ramify.methods.settings import Settings
+    from ramify.methods.trainer import Trainer
 
 
 class Answer(Stateful):
-    """How the model is made ready to be asked, for methods that do more than run the network."""
+    """How to answer: with the network as it is."""
 
-    def prepare(self, engine: Engine) -> None:
-        """Called before predictions."""
+    def learned(self, bench: Workbench, forward: Forward) -> None:
+        """An update has been made."""
 
-    def correct(self, logits: Tensor) -> Tensor:
-        """Change the logits of a prediction."""
-        return logits
+    def weights(self, trainer: Trainer) -> Weights:
+        """The parameters with which the model is to be asked, where they are not the trained ones."""
+        return {}
+
+
+Augmentation = Callable[[Workbench, Batch], Tensor]
+Mixing = Callable[[Workbench, Batch, Tensor, Targets], tuple[Tensor, Targets]]
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """The parts of one learner. The last three are for methods that need them:
+    """The parts of one learner. The last ones are for methods that need them.
 
-    `consolidate` is called at the end of a task (such a method is not task-free), `answer` before and in
-    predictions, and `told_paths` gives the learner the true class of each sample at every level.
+    `augment` and `mix` are those of the settings unless the method has its own. `consolidate` is called at
+    the end of a task. `memory_size` is for a method that keeps some samples elsewhere.
     """
 
     keep: Policy
     rehearse: Rehearsal
     minimise: CrossEntropy
     rate: Rate
-    consolidate: Callable[[Engine], None] | None = None
-    answer: Answer | None = None
+    answer: Answer = field(default_factory=Answer)
+    augment: Augmentation | None = None
+    mix: Mixing | None = None
+    consolidate: Callable[[Trainer], None] | None = None
+    memory_size: int | None = None
+
+    def parts(self) -> dict[str, Stateful]:
+        """Those that may change while they learn, by name."""
+        values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        return {name: part for name, part in values.items() if isinstance(part, Stateful)}
+
+
+Build = Callable[[Settings, Generators], Recipe]
+
+
+@dataclass(frozen=True)
+class Method:
+    """A registered method: how its recipe is built, and what can be said of it without building one."""
+
+    name: str
+    build: Build
+    settings: Mapping[str, type[Any]] = field(default_factory=dict)
+    """Tables of settings that it adds, by name."""
+    task_free: bool = True
+    """Whether it works without being told where tasks end."""
     told_paths: bool = False
-    offline: bool = False  # learns only at the end, from all of the stream
+    """Whether it is given the true class of each sample at every level."""
+    offline: bool = False
+    """Whether it learns only at the end, from all of the stream."""
+    trains_when_asked: bool = False
+    memory_epochs: Literal["never", "task ends", "answers"] = "never"
+    """When it trains for many epochs on the whole of memory."""
 
-    @property
-    def task_free(self) -> bool:
-        """Whether the method works without being told where tasks end."""
-        return self.consolidate is None
+    def __call__(self, settings: Settings, rng: Generators) -> Recipe:
+        """The parts of a learner; what goes wrong in one of your own is told as such."""
+        try:
+            recipe: object = self.build(settings, rng)
+        except RamifyError:
+            raise
+        except Exception as error:
+            raise RamifyError(f"the method {self.name} failed ({type(error).__name__}: {error})") from error
+        if not isinstance(recipe, Recipe):
+            found = type(recipe).__name__
+            raise RamifyError(f"the method {self.name} returned {found}; it must return a Recipe")
+        return recipe
 
 
-Method = Callable[["Settings", Generators], Recipe]
 METHODS: dict[str, Method] = {}
 
 
-def method(name: str) -> Callable[[Method], Method]:
-    """Register a method under a name.
+def method(
+    name: str, settings: type[Any] | Mapping[str, type[Any]] | None = None, **facts: Any
+) -> Callable[[Build], Method]:
+    """Register a method under a name; see `Method` for the facts that can be told of it.
+
+    `settings`: a frozen dataclass with the method's own settings (`--mine.alpha 0.3` on the command line,
+    `settings[MineSettings].alpha` in the code), or several by the names of their tables.
 
     >>> @method("mine")                                               # doctest: +SKIP
     ... def mine(settings, rng):
     ...     return Recipe(keep=..., rehearse=..., minimise=..., rate=...)
     """
+    groups = {field_name(name): settings} if isinstance(settings, type) else dict(settings or {})
 
-    def register(build: Method) -> Method:
-        METHODS[name] = build
-        return build
+    def register(build: Build) -> Method:
+        METHODS[name] = Method(name, build, groups, **facts)
+        return METHODS[name]
 
     return register
+
+
+def as_method(found: Any) -> Method:
+    """A method as it is, or a plain function of settings and generators as one."""
+    if isinstance(found, Method):
+        return found
+    return Method(str(getattr(found, "__name__", type(found).__name__)), found)
 
 
 def find_method(name: str) -> Method:
@@ -83,26 +138,11 @@ def find_method(name: str) -> Method:
     if ":" in name:
         module, _, attribute = name.partition(":")
         try:
-            found: Method = getattr(importlib.import_module(module), attribute)
+            return as_method(getattr(importlib.import_module(module), attribute))
         except (ImportError, AttributeError, ValueError) as error:
             raise RamifyError(
                 f"method {name!r} cannot be imported ({error}); give package.module:name"
             ) from None
-        return found
     near = difflib.get_close_matches(name, METHODS, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(METHODS)}; or package.module:name"
     raise RamifyError(f"no method {name!r}; {hint}")
-
-
-def build_recipe(method: Method, settings: Settings, rng: Generators) -> Recipe:
-    """The parts of a method; what goes wrong in one of your own is told as such."""
-    name = getattr(method, "__name__", type(method).__name__)
-    try:
-        recipe = method(settings, rng)
-    except RamifyError:
-        raise
-    except Exception as error:
-        raise RamifyError(f"the method {name} failed ({type(error).__name__}: {error})") from error
-    if not isinstance(recipe, Recipe):
-        raise RamifyError(f"the method {name} returned {type(recipe).__name__}; it must return a Recipe")
-    return recipe

@@ -1,17 +1,39 @@
-"""Everything that can be set about a learner.
+"""Everything that can be set about any learner, and the settings that methods add to it.
 
-The defaults are the paper's for CIFAR-100, but for the importance and the votes: those are the cheapest that
-are as good (docs/importance.md). The `paper` preset has the published ones.
+The defaults are the paper's for CIFAR-100.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import math
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 from ramify.errors import RamifyError
 from ramify.typed import Typed
+
+G = TypeVar("G")
+S = TypeVar("S", bound="Settings")
+Groups = tuple[tuple[str, type[Any]], ...]
+
+
+def check_bounds(
+    above: Mapping[str, float], share: Mapping[str, float], least: Mapping[str, float] | None = None
+) -> None:
+    """Refuse values that are not above 0, not a share from 0 to 1, or below 0."""
+    for name, value in above.items():
+        if not 0 < value < math.inf:
+            raise RamifyError(f"{name} is {value}; it must be above 0")
+    for name, value in share.items():
+        if not 0 <= value <= 1:
+            raise RamifyError(f"{name} is {value}; it must lie between 0 and 1")
+    for name, value in (least or {}).items():
+        if not 0 <= value < math.inf:
+            raise RamifyError(f"{name} is {value}; it must be 0 or more")
 
 
 @dataclass(frozen=True)
@@ -24,6 +46,10 @@ class NetworkSettings(Typed):
     """Factor on the number of channels."""
     stem: Literal["imagenet", "cifar"] = "imagenet"
     """7×7 stride 2 with max-pooling, or 3×3 stride 1 without."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_bounds({"network.width": self.width}, {})
 
 
 @dataclass(frozen=True)
@@ -39,85 +65,19 @@ class AugmentSettings(Typed):
     cutmix: float = 0.5
     """Probability of CutMix at an update, within each level."""
 
-
-@dataclass(frozen=True)
-class ImportanceSettings(Typed):
-    """CLIB, FMS, PL, PL-FMS: how the importance of stored samples is followed."""
-
-    kind: Literal["sweep", "probe", "first-order"] = "probe"
-    """The loss of all of memory (as published), of a random probe of it, or head gradients of the batch."""
-    period: int = 0
-    """Updates between refreshes; 0 means the updates of one stream batch."""
-    probe: int = 32
-    """Samples in the probe."""
-
-
-@dataclass(frozen=True)
-class PseudoLabelSettings(Typed):
-    """PL and PL-FMS: algorithm 1."""
-
-    exact: bool = False
-    """Vote with predictions of the model as it is at each insertion, as printed, or with the latest known."""
-
-
-@dataclass(frozen=True)
-class FlexibleSettings(Typed):
-    """FMS and PL-FMS: equation 4."""
-
-    T: float = 5000.0
-    """Stream samples until a new class is taken from the stream without refusal."""
-    rule: Literal["fixed", "per-class"] = "fixed"
-    """T as it is, or divided by the number of classes seen."""
-
-
-@dataclass(frozen=True)
-class EwcSettings(Typed):
-    """EWC++."""
-
-    strength: float = 100.0
-    """Weight of the penalty."""
-    decay: float = 0.5
-    """Share of the newest batch in the running Fisher information."""
-
-
-@dataclass(frozen=True)
-class BicSettings(Typed):
-    """BiC."""
-
-    validation: float = 0.1
-    """Share of the memory that is a class-balanced validation set."""
-    temperature: float = 2.0
-    """Softening of the distilled answers."""
-    weight: float = 1.0
-    """Weight of the distillation."""
-    epochs: int = 256
-    """Epochs of fitting the bias layers."""
-
-
-@dataclass(frozen=True)
-class MirSettings(Typed):
-    """MIR."""
-
-    candidates: int = 50
-    """Memory samples among which the most interfered are chosen."""
-
-
-@dataclass(frozen=True)
-class EpochSettings(Typed):
-    """RM, GDumb and Oracle: training on the whole of memory."""
-
-    count: int = 100
-    """Epochs."""
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_bounds({}, {"augment.cutmix": self.cutmix}, {"augment.padding": self.padding})
 
 
 @dataclass(frozen=True)
 class Settings(Typed):
-    """A learner's settings."""
+    """A learner's settings; those of a method are added as tables of their own (`with_groups`)."""
 
     memory_size: int = 2000
-    """Images kept in memory."""
+    """Samples kept in memory."""
     batch_size: int = 16
-    """Images in a training batch, stream and memory together."""
+    """Samples in a training batch, stream and memory together."""
     updates_per_sample: float = 3.0
     """Training steps for each sample of the stream."""
     lr: float = 3e-4
@@ -126,51 +86,52 @@ class Settings(Typed):
     """Factor on the rate at each update (ER, EWC++, BiC, MIR)."""
     network: NetworkSettings = field(default_factory=NetworkSettings)
     augment: AugmentSettings = field(default_factory=AugmentSettings)
-    importance: ImportanceSettings = field(default_factory=ImportanceSettings)
-    pl: PseudoLabelSettings = field(default_factory=PseudoLabelSettings)
-    fms: FlexibleSettings = field(default_factory=FlexibleSettings)
-    ewc: EwcSettings = field(default_factory=EwcSettings)
-    bic: BicSettings = field(default_factory=BicSettings)
-    mir: MirSettings = field(default_factory=MirSettings)
-    epochs: EpochSettings = field(default_factory=EpochSettings)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        positive = {
+        above = {
             "memory_size": self.memory_size,
             "batch_size": self.batch_size,
             "updates_per_sample": self.updates_per_sample,
             "lr": self.lr,
             "lr_decay": self.lr_decay,
-            "network.width": self.network.width,
-            "fms.T": self.fms.T,
-            "mir.candidates": self.mir.candidates,
-            "epochs.count": self.epochs.count,
-            "bic.temperature": self.bic.temperature,
-            "importance.probe": self.importance.probe,
         }
-        for name, value in positive.items():
-            if not 0 < value < math.inf:
-                raise RamifyError(f"{name} is {value}; it must be above 0")
-        shares = {
-            "augment.cutmix": self.augment.cutmix,
-            "ewc.decay": self.ewc.decay,
-            "lr_decay": self.lr_decay,
-        }
-        for name, value in shares.items():
-            if not 0 <= value <= 1:
-                raise RamifyError(f"{name} is {value}; it must lie between 0 and 1")
-        least = {
-            "augment.padding": self.augment.padding,
-            "importance.period": self.importance.period,
-            "ewc.strength": self.ewc.strength,
-            "bic.weight": self.bic.weight,
-            "bic.epochs": self.bic.epochs,
-        }
-        for name, value in least.items():
-            if not 0 <= value < math.inf:
-                raise RamifyError(f"{name} is {value}; it must be 0 or more")
+        check_bounds(above, {"lr_decay": self.lr_decay})
 
-    def importance_period(self, arrivals: int) -> int:
-        """Updates between refreshes of the importance, for a stream batch of `arrivals` samples."""
-        return self.importance.period or max(1, round(arrivals * self.updates_per_sample))
+    def __getitem__(self, group: type[G]) -> G:
+        """The settings of this class that a method has added."""
+        for value in vars(self).values():
+            if type(value) is group:
+                return value
+        raise RamifyError(
+            f"these settings have no {group.__name__}; register the method with settings={group.__name__}"
+        )
+
+    def __reduce__(self) -> Any:
+        kind = type(self)
+        values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        return _rebuild, (getattr(kind, "_plain", kind), getattr(kind, "_groups", ()), values)
+
+
+def _rebuild(plain: type[Settings], groups: Groups, values: dict[str, Any]) -> Settings:
+    """From one process to another: a class with groups has no name by which it could be found."""
+    return (with_groups(plain, dict(groups)) if groups else plain)(**values)
+
+
+def field_name(name: str) -> str:
+    """A method's name as the name of a table: `der++` → derpp, `pl-fms` → pl_fms."""
+    return re.sub(r"\W", "_", name.replace("+", "p"))
+
+
+def with_groups(kind: type[S], groups: Mapping[str, type[Any]]) -> type[S]:
+    """`kind` with a table for each group, by its name; the same class for the same groups."""
+    plain: Any = kind
+    made: type[S] = _with_groups(plain, tuple(groups.items()))
+    return made
+
+
+@functools.cache
+def _with_groups(kind: Any, groups: Groups) -> Any:
+    fields = [(name, group, field(default_factory=group)) for name, group in groups]
+    doc = {"__doc__": kind.__doc__, "_groups": groups, "_plain": kind}
+    return dataclasses.make_dataclass(kind.__name__, fields, bases=(kind,), namespace=doc, frozen=True)

@@ -1,7 +1,20 @@
-"""Backbones and the heads that grow."""
+"""Backbones, the heads that grow, and what goes in and comes out."""
 
 from ramify.networks.heads import Heads
+from ramify.networks.inputs import FeatureInputs, ImageInputs
+from ramify.networks.levels import LevelMask, Targets, cross_entropy
 from ramify.networks.model import Model, build_backbone, feature_size
 from ramify.networks.resnet import ResNet
 
-__all__ = ["Heads", "Model", "ResNet", "build_backbone", "feature_size"]
+__all__ = [
+    "FeatureInputs",
+    "Heads",
+    "ImageInputs",
+    "LevelMask",
+    "Model",
+    "ResNet",
+    "Targets",
+    "build_backbone",
+    "cross_entropy",
+    "feature_size",
+]

@@ -3,35 +3,58 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterator
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from ramify.errors import RamifyError
 from ramify.networks.heads import Heads
+from ramify.networks.inputs import FeatureInputs
 from ramify.networks.resnet import BLOCKS, ResNet, Stem
 from ramify.state import State
 
+Precision = Literal["fp32", "bf16"]
+
 
 class Model(nn.Module):
-    """`backbone` maps normalised images to features, `heads` map these to the logits of all classes seen."""
+    """`backbone` maps inputs to features, `heads` map these to the logits of all classes seen.
 
-    def __init__(self, backbone: nn.Module, heads: Heads) -> None:
+    With the precision `bf16` the backbone computes under autocast; features are fp32 again before the heads,
+    whoever asks: updates, looks, teachers and virtual steps alike. Modules whose parameters are all frozen
+    (`requires_grad` False) are always in evaluation mode, all others as `set_training` says.
+    """
+
+    def __init__(self, backbone: nn.Module, heads: Heads, precision: Precision = "fp32") -> None:
         super().__init__()
         self.backbone = backbone
         self.heads = heads
+        self.precision = precision
         self._running: list[Tensor] = []
         self._before: list[Tensor] = []
+        self._frozen = list(_frozen(backbone))
+        self._switch(True)
 
-    def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        """Features [n, f] and logits [n, classes] of normalised float images."""
-        features = self.backbone(images)
+    def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Features [n, f] and logits [n, classes] of inputs that are ready."""
+        if self.precision == "bf16":
+            with torch.autocast(inputs.device.type, dtype=torch.bfloat16):
+                features = self.backbone(inputs)
+            features = features.float()
+        else:
+            features = self.backbone(inputs)
         return features, self.heads(features)
 
     def set_training(self, mode: bool) -> None:
         """Switch between training and evaluation, at no cost where nothing changes."""
         if self.training != mode:
-            self.train(mode)
+            self._switch(mode)
+
+    def _switch(self, mode: bool) -> None:
+        self.train(mode)
+        for module in self._frozen:
+            module.eval()
 
     @torch.no_grad()
     def remember_statistics(self) -> None:
@@ -48,6 +71,12 @@ class Model(nn.Module):
         if self._before:
             torch._foreach_copy_(self._running, self._before)
 
+    def before_pass(self) -> dict[str, Tensor]:
+        """A copy of the network as it was before the training pass under way: weights and statistics."""
+        values = {name: value.detach().clone() for name, value in self.named_parameters()}
+        statistics = [name for name, value in self.named_buffers() if value.numel()]
+        return values | {n: value.clone() for n, value in zip(statistics, self._before, strict=True)}
+
     def renew(self, backbone: nn.Module) -> None:
         """Become a fresh model, with the weights of `backbone` and newly drawn heads."""
         self.backbone.load_state_dict(backbone.state_dict())
@@ -63,6 +92,16 @@ class Model(nn.Module):
         """Continue from `state`."""
         self.heads.reserve(state["classes"])
         self.load_state_dict(state["weights"])
+
+
+def _frozen(module: nn.Module) -> Iterator[nn.Module]:
+    """The outermost modules that have parameters, none of which is trained."""
+    parameters = list(module.parameters())
+    if parameters and not any(p.requires_grad for p in parameters):
+        yield module
+    else:
+        for child in module.children():
+            yield from _frozen(child)
 
 
 def build_backbone(
@@ -105,8 +144,8 @@ def _built_by_user(name: str) -> nn.Module:
     return built
 
 
-def feature_size(backbone: nn.Module, image_size: int) -> int:
-    """How many features the backbone returns, asked with one blank image."""
+def feature_size(backbone: nn.Module, inputs: FeatureInputs) -> int:
+    """How many features the backbone returns, asked with one blank input."""
     if any(p.is_meta for p in backbone.parameters()):
         raise RamifyError("the network's weights are on the device 'meta'; give it weights with values")
     known = getattr(backbone, "feature_size", None)
@@ -114,7 +153,7 @@ def feature_size(backbone: nn.Module, image_size: int) -> int:
         return known
     was_training = backbone.training
     backbone.eval()
-    shape = (1, 3, image_size, image_size)
+    shape = (1, *inputs.shape)
     try:
         with torch.inference_mode():
             device = next((p.device for p in backbone.parameters()), torch.device("cpu"))
@@ -122,13 +161,13 @@ def feature_size(backbone: nn.Module, image_size: int) -> int:
     except Exception as error:  # the network is the user's
         words = f"{type(error).__name__}: {error}".partition("\n")[0]
         raise RamifyError(
-            f"the network failed on an image {shape} ({words}); it must return features of shape (1, n)"
+            f"the network failed on an input {shape} ({words}); it must return features of shape (1, n)"
         ) from error
     finally:
         backbone.train(was_training)
     if not isinstance(out, Tensor) or out.ndim != 2:
         found = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
         raise RamifyError(
-            f"the network returned {found} for one image; it must return features of shape (1, n)"
+            f"the network returned {found} for one input; it must return features of shape (1, n)"
         )
     return int(out.shape[1])

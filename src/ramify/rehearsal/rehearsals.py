@@ -2,30 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from ramify.classes import Classes
-from ramify.memory import Memory
-from ramify.rehearsal.batch import Batch, stored
+from ramify.memory import Batch, Workbench
 from ramify.state import Stateful
 
 Floats = npt.NDArray[np.float64]
-
-
-class Learning(Protocol):
-    """What a rehearsal may know of the learner it serves."""
-
-    memory: Memory
-    classes: Classes
-    samples: int  # stream samples seen so far
-    updates: int
-
-    def interference(self, arrivals: Batch, candidates: Batch) -> Floats:
-        """How much each candidate's loss rises by a virtual step on the arrivals."""
-        ...
 
 
 class Rehearsal(Stateful):
@@ -42,22 +27,23 @@ class Rehearsal(Stateful):
         """How many updates to make now; the rest of the credit is kept."""
         return int(credit + 1e-9)
 
-    def compose(self, arrivals: Batch, batch_size: int, learning: Learning) -> Batch:
+    def compose(self, bench: Workbench, arrivals: Batch, batch_size: int) -> Batch:
         """The batch of one update."""
         raise TypeError(f"{type(self).__name__} does not say what a batch is made of")
 
-    def fill(self, arrivals: Batch, batch_size: int, memory: Memory) -> Batch:
+    def fill(self, bench: Workbench, arrivals: Batch, batch_size: int) -> Batch:
         """The arrivals, and other samples drawn from memory up to the size of the batch."""
-        drawn = memory.sample(batch_size - len(arrivals), self.rng, arrivals.slots[arrivals.slots >= 0])
-        return arrivals.join(stored(memory, drawn))
+        stored = arrivals.slots[arrivals.slots >= 0]
+        drawn = bench.memory.sample(batch_size - len(arrivals), self.rng, stored)
+        return arrivals.join(bench.memory.batch(drawn))
 
 
 class HalfAndHalf(Rehearsal):
     """ER: all of the stream buffer and as many samples from memory."""
 
-    def compose(self, arrivals: Batch, batch_size: int, learning: Learning) -> Batch:
+    def compose(self, bench: Workbench, arrivals: Batch, batch_size: int) -> Batch:
         """The batch of one update."""
-        return self.fill(arrivals, batch_size, learning.memory)
+        return self.fill(bench, arrivals, batch_size)
 
 
 class StreamOnly(Rehearsal):
@@ -71,7 +57,7 @@ class StreamOnly(Rehearsal):
         """One update a batch."""
         return 1
 
-    def compose(self, arrivals: Batch, batch_size: int, learning: Learning) -> Batch:
+    def compose(self, bench: Workbench, arrivals: Batch, batch_size: int) -> Batch:
         """The batch of one update."""
         return arrivals
 
@@ -91,9 +77,9 @@ class MemoryOnly(Rehearsal):
         """Each sample counts at once."""
         return 1
 
-    def compose(self, arrivals: Batch, batch_size: int, learning: Learning) -> Batch:
+    def compose(self, bench: Workbench, arrivals: Batch, batch_size: int) -> Batch:
         """The batch of one update."""
-        return stored(learning.memory, learning.memory.sample(batch_size, self.rng))
+        return bench.memory.batch(bench.memory.sample(batch_size, self.rng))
 
 
 class Flexible(Rehearsal):
@@ -110,52 +96,16 @@ class Flexible(Rehearsal):
         super().__init__(rng)
         self.T, self.rule = T, rule
 
-    def admission(self, classes: npt.NDArray[np.int64], samples: int, known: Classes) -> Floats:
-        """The probability of eq. 4 for each arrival."""
+    def admission(self, bench: Workbench, classes: npt.NDArray[np.int64]) -> Floats:
+        """The probability of eq. 4 for each arrival; one without a label is no newcomer."""
+        known = bench.classes
         horizon = self.T / len(known) if self.rule == "per-class" else self.T
-        return np.minimum((samples - known.first_seen[classes]) / horizon, 1.0)
+        age = bench.samples - known.first_seen[classes]
+        return np.where(classes >= 0, np.minimum(age / horizon, 1.0), 1.0)
 
-    def compose(self, arrivals: Batch, batch_size: int, learning: Learning) -> Batch:
+    def compose(self, bench: Workbench, arrivals: Batch, batch_size: int) -> Batch:
         """The batch of one update."""
-        if learning.samples > len(arrivals):
-            admitted = self.rng.random(len(arrivals)) < self.admission(
-                arrivals.classes, learning.samples, learning.classes
-            )
+        if bench.samples > len(arrivals):
+            admitted = self.rng.random(len(arrivals)) < self.admission(bench, arrivals.classes)
             arrivals = arrivals.take(np.flatnonzero(admitted))
-        return self.fill(arrivals, batch_size, learning.memory)
-
-
-class MostInterfered(Rehearsal):
-    """MIR (Aljundi et al. 2019): of some candidates those whose loss a step on the arrivals raises most.
-
-    Each level gets the share of the places that it has among the candidates (largest remainder).
-    """
-
-    def __init__(self, rng: np.random.Generator, candidates: int) -> None:
-        super().__init__(rng)
-        self.candidates = candidates
-
-    def compose(self, arrivals: Batch, batch_size: int, learning: Learning) -> Batch:
-        """The batch of one update."""
-        memory = learning.memory
-        candidates = stored(memory, memory.sample(self.candidates, self.rng))
-        places = min(batch_size - len(arrivals), len(candidates))
-        if places == len(candidates):
-            return arrivals.join(candidates)
-        rises = learning.interference(arrivals, candidates)
-        levels = learning.classes.level_of[candidates.classes]
-        return arrivals.join(candidates.take(most_interfered(rises, levels, places)))
-
-
-def most_interfered(rises: Floats, levels: npt.NDArray[np.int64], places: int) -> npt.NDArray[np.int64]:
-    """The rows that rise most within each level, levels in proportion to their number of rows."""
-    present, counts = np.unique(levels, return_counts=True)
-    shares = places * counts / len(levels)
-    quotas = shares.astype(int)
-    for index in np.argsort(quotas - shares, kind="stable")[: places - quotas.sum()]:
-        quotas[index] += 1
-    chosen = []
-    for level, quota in zip(present, quotas, strict=True):
-        rows = np.flatnonzero(levels == level)
-        chosen.append(rows[np.argsort(-rises[rows], kind="stable")[:quota]])
-    return np.concatenate(chosen)
+        return self.fill(bench, arrivals, batch_size)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ramify.errors import RamifyError
+from ramify.methods.clib import FlexibleSettings
 from ramify.reports.data import RunData, load_run
 from ramify.reports.figures.anytime import anytime_figure
 from ramify.reports.figures.panel import Drawing
@@ -139,7 +140,7 @@ class Reproduction:
                 where = {"dataset": stream.dataset, "setup": stream.setup, "labels": stream.labels}
                 settings = {**(fixed or {}), **where, "method": line.method}
                 if line.period != 1:
-                    default = resolve(preset, line.method, stream.dataset, stream.setup).fms.T
+                    default = resolve(preset, line.method, stream.dataset, stream.setup)[FlexibleSettings].T
                     settings["fms.T"] = line.period * settings.get("fms.T", default)
                 cell = Study.of(artefact.name, {"seed": list(seeds)}, settings, preset)
                 self.cells[stream, line.label] = cell.runs

@@ -23,11 +23,10 @@ from ramify.reports.checks import (
     check_record,
     check_result,
 )
-from ramify.runs.config import Config
+from ramify.runs.config import Config, read_config
 from ramify.runs.folder import FORMAT
 from ramify.runs.result import Result
 from ramify.taxonomy import Taxonomy, read_taxonomy
-from ramify.typed import from_dict
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -88,7 +87,7 @@ def load_run(path: str | Path) -> RunData:
             f"{folder} holds no run (no config.json): give the folder of a run, or one with runs below it"
         )
     facts = _facts(folder / "config.json")
-    config = from_dict(Config, facts.pop("config", None), f"{folder / 'config.json'}")
+    config = read_config(facts.pop("config", None), f"{folder / 'config.json'}")
     tree = read_taxonomy(folder / "taxonomy.csv")
     records = _records(folder / "records.jsonl", tree)
     return RunData(folder, config, facts, records, _result(folder / "result.json", tree), tree)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ramify.methods.clib import FlexibleSettings
 from ramify.reports.data import RunData
 from ramify.reports.palette import KNOWN, Style, styles
 from ramify.reports.paper import display_name
@@ -136,6 +137,6 @@ def _order(config: Config) -> tuple[Any, ...]:
         config.labels,
         place,
         config.method,
-        str(config.fms.T).zfill(12),
+        str(config[FlexibleSettings].T).zfill(12),
         config.seed,
     )

@@ -8,6 +8,7 @@ stream, and the run then takes what it finds.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,13 +17,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ramify.classes import Classes
-from ramify.methods import Engine, find_method
-from ramify.methods.engine import Cost
-from ramify.methods.epochs import FreshModel
-from ramify.randomness import Generators
+from ramify.memory.workbench import Cost
+from ramify.methods import Trainer, find_method
+from ramify.methods.epochs import MemoryEpochs
 from ramify.runs.checkpoint import refuse_differences
 from ramify.runs.config import Config
 from ramify.statefiles import load_state, save_state
+from ramify.taxonomy import Taxonomy
 
 if TYPE_CHECKING:
     from ramify.runs.run import Run
@@ -38,58 +39,61 @@ def answers_alone(config: Config) -> bool:
     """
     if ":" in config.method or ":" in config.network.name:
         return False
-    recipe = find_method(config.method)(config, Generators(config.seed))
-    return isinstance(recipe.answer, FreshModel) and not recipe.offline
+    method = find_method(config.method)
+    return method.memory_epochs == "answers" and not method.offline
 
 
 @dataclass
-class Answers:
+class WorkedOut:
     """What a learner said of the test images at one position, and how long that took."""
 
     classes: Classes
-    said: Ints
+    said: dict[str, Ints]
     seconds: float
 
-    def predict(self, images: npt.NDArray[np.uint8]) -> Ints:
+    def answer(self, inputs: object, decodings: Sequence[str], tree: Taxonomy) -> dict[str, Ints]:
         """As the learner would have, of the same images."""
-        return self.said
+        return {name: self.said[name] for name in decodings}
 
 
 class _Overheard:
     """A learner whose answers are kept."""
 
-    def __init__(self, engine: Engine) -> None:
-        self.engine, self.classes = engine, engine.classes
+    def __init__(self, trainer: Trainer) -> None:
+        self.trainer, self.classes = trainer, trainer.classes
 
-    def predict(self, images: npt.NDArray[np.uint8]) -> Ints:
-        self.said = self.engine.predict(images)
+    def answer(
+        self, inputs: npt.NDArray[np.uint8], decodings: Sequence[str], tree: Taxonomy
+    ) -> dict[str, Ints]:
+        self.said = self.trainer.answer(inputs, decodings, tree)
         return self.said
 
 
 def work_out(run: Run, position: int, path: Path) -> None:
     """Bring a new run to `position` without asking it anything, ask it there, and keep what it says."""
     run.collect(position)
-    engine = run.engine
-    start, updates, cost = time.perf_counter(), engine.updates, asdict(engine.cost)
-    overheard = _Overheard(engine)
-    run.evaluator(overheard, whole=position in run.task_end_positions)
+    trainer = run.trainer
+    start, updates, cost = time.perf_counter(), trainer.updates, asdict(trainer.cost)
+    overheard, last = _Overheard(trainer), position == len(run.stream)
+    run.evaluator(overheard, whole=position in run.task_end_positions, every_way=last)
     state = {
         "said": overheard.said,
-        "updates": engine.updates - updates,
-        "cost": {name: value - cost[name] for name, value in asdict(engine.cost).items()},
+        "updates": trainer.updates - updates,
+        "cost": {name: value - cost[name] for name, value in asdict(trainer.cost).items()},
         "seconds": time.perf_counter() - start,
     }
     save_state(path, state, {**run.identity(), "samples": position})
 
 
-def take(run: Run, path: Path) -> Answers | None:
+def take(run: Run, path: Path) -> WorkedOut | None:
     """The answers worked out for this run at its position, if there are any; their cost becomes the run's."""
-    if run.engine.passes.begun or not path.exists():  # what was begun is continued
+    trainer = run.trainer
+    epochs = trainer.recipe.answer
+    if not path.exists() or (isinstance(epochs, MemoryEpochs) and epochs.begun):  # what was begun goes on
         return None
     state, about = load_state(path)
     refuse_differences(run.identity(), about, path.name)
-    engine = run.engine
-    engine.flush()
-    engine.updates += state["updates"]
-    engine.cost = Cost(**{name: value + state["cost"][name] for name, value in asdict(engine.cost).items()})
-    return Answers(engine.classes, state["said"], state["seconds"])
+    trainer.flush()
+    trainer.updates += state["updates"]
+    trainer.cost = Cost(**{name: value + state["cost"][name] for name, value in asdict(trainer.cost).items()})
+    return WorkedOut(trainer.classes, state["said"], state["seconds"])

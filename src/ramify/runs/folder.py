@@ -125,7 +125,7 @@ class RunFolder:
         facts = run.identity()
         facts["dataset"] |= {"name": run.dataset.name, "notes": list(run.dataset.notes)}
         facts["stream"] |= {"tasks": run.stream.summary()}
-        where = {"preset": preset, "device": str(run.engine.device), "execution": execution}
+        where = {"preset": preset, "device": str(run.trainer.device), "execution": execution}
         about = {"format": FORMAT, **facts, **where, **circumstances(), "resumed": []}
         with writing(self.path):
             self._sweep()
@@ -152,7 +152,7 @@ class RunFolder:
         about["resumed"].append({"samples": run.position, **now})
         self._write_json("config.json", about)
         then = {"torch": about["versions"].get("torch"), "device": about["device"], **about["machine"]}
-        here = {"torch": now["versions"]["torch"], "device": str(run.engine.device), **now["machine"]}
+        here = {"torch": now["versions"]["torch"], "device": str(run.trainer.device), **now["machine"]}
         changed = [
             f"{key} {then.get(key)} → {here[key]}"
             for key in ("torch", "device", "processor", "threads")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ramify.errors import RamifyError
-from ramify.runs.config import Config
+from ramify.runs.config import Config, config_type
 from ramify.typed import from_dict
 
 
@@ -39,8 +39,9 @@ def _preset(name: str) -> dict[str, Any]:
 def resolve(preset: str, method: str, dataset: str, setup: str) -> Config:
     """The config of a preset for this choice: [all], then the dataset's, the setup's, the method's own."""
     tables = _preset(preset)
-    chosen = Config(method=method, dataset=dataset)
-    chosen = from_dict(Config, {"setup": setup}, "setup", chosen)
+    kind = config_type(method)
+    chosen = kind(method=method, dataset=dataset)
+    chosen = from_dict(kind, {"setup": setup}, "setup", chosen)
     layers = [("all", tables.pop("all", {}))]
     for key, value in (("dataset", dataset), ("setup", setup), ("method", method)):
         table = tables.pop(key, {})
@@ -54,5 +55,5 @@ def resolve(preset: str, method: str, dataset: str, setup: str) -> Config:
     for where, values in layers:
         if not isinstance(values, dict):
             raise RamifyError(f"preset {preset}: {where} is {values!r}; it must be a table, [{where}]")
-        chosen = from_dict(Config, values, f"preset {preset} [{where}]", chosen)
+        chosen = from_dict(kind, values, f"preset {preset} [{where}]", chosen)
     return chosen

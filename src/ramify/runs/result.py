@@ -61,6 +61,8 @@ class Result:
     """Largest resident memory of the process that ended the run, in bytes."""
     balanced_accuracy: Levels = field(default_factory=dict)
     """A_last with each class counting the same; not in the results of older runs."""
+    decoded: dict[str, Levels] = field(default_factory=dict)
+    """A_last of every way to read the same answers; `, true tree`: through the dataset's tree, not the found one."""
 
     @classmethod
     def of(
@@ -103,6 +105,7 @@ class Result:
             balanced_accuracy=per_level(
                 {h: metrics.balanced_accuracy(last.class_accuracy[h]) for h in levels}
             ),
+            decoded={way: {str(h): v for h, v in found.items()} for way, found in last.decoded.items()},
         )
 
     @classmethod

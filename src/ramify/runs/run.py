@@ -16,9 +16,8 @@ import torch
 from ramify.datasets import Dataset, load_dataset
 from ramify.errors import RamifyError
 from ramify.evaluation.anytime import Evaluation, Evaluator, Record
-from ramify.methods import Engine, find_method
-from ramify.methods.recipe import build_recipe
-from ramify.randomness import Generators
+from ramify.methods import Trainer, find_method
+from ramify.networks import ImageInputs
 from ramify.runs.answers import take
 from ramify.runs.config import Config
 from ramify.runs.folder import RunFolder
@@ -106,13 +105,13 @@ class Run:
         self.paths: Ints = np.stack([dataset.taxonomy.leaf_to(h) for h in self.stream.levels], 1)
         torch.manual_seed(config.seed)  # ramify draws nothing from torch's own generator; your network may
         method = find_method(config.method)
-        self.offline = build_recipe(method, config, Generators(config.seed)).offline
-        settings = replace(config, memory_size=len(self.stream)) if self.offline else config
-        self.engine = Engine(
-            method, settings, dataset.image_size, dataset.mean, dataset.std, config.seed, pick_device(device)
+        settings = replace(config, memory_size=len(self.stream)) if method.offline else config
+        inputs = ImageInputs(dataset.image_size, mean=dataset.mean, std=dataset.std)
+        self.trainer = Trainer(method, settings, inputs, config.seed, pick_device(device))
+        self.evaluator = Evaluator(
+            dataset.test, dataset.taxonomy, self.stream.levels, config.eval_images, config.decode
         )
-        self.evaluator = Evaluator(dataset.test, dataset.taxonomy, self.stream.levels, config.eval_images)
-        self.evaluated_at = evaluated_at(config, self.stream, self.offline)
+        self.evaluated_at = evaluated_at(config, self.stream, method.offline)
         self.answers: Path | None = None  # folder of answers that may have been worked out ahead
         self.records: list[Record] = []
         self.task_ends: list[dict[int, npt.NDArray[np.float64]]] = []  # accuracy of each class, per level
@@ -131,14 +130,14 @@ class Run:
             for act in after_part:
                 act(self)
 
-        self.engine.pause = pause
+        self.trainer.pause = pause
         while self.position < len(self.stream) or self.step != "learn":
             if self.step == "learn":
                 self._learn(self._next_stop())
                 self.step = "end task"
             if self.step == "end task":
                 if self.position in self.task_end_positions:
-                    self._timed(self.engine.task_end)
+                    self._timed(self.trainer.task_end)
                 self.step = "evaluate"
             if self.position in self.evaluated_at:
                 folder.append(self._evaluate())
@@ -148,7 +147,7 @@ class Run:
         folder.write_predictions(self._last_answers().predictions, self.evaluator.truth, self.task_ends)
         folder.write_model(*self._model())
         result = Result.of(
-            self.records, self.task_ends, self._last_answers(), self.evaluator, asdict(self.engine.cost)
+            self.records, self.task_ends, self._last_answers(), self.evaluator, asdict(self.trainer.cost)
         )
         folder.write_result(result)
         return result
@@ -158,7 +157,7 @@ class Run:
         while self.position < position:
             self._learn(min(self._next_stop(), position))
             if self.position in self.task_end_positions:
-                self._timed(self.engine.task_end)
+                self._timed(self.trainer.task_end)
 
     def _next_stop(self) -> int:
         """The next position at which something else than learning may be due."""
@@ -171,12 +170,17 @@ class Run:
         part = slice(self.position, stop)
         stream = self.stream
         images = torch.from_numpy(self.dataset.train.images[stream.image[part]])
-        labels, levels = stream.label[part].tolist(), stream.level[part].tolist()
-        paths = self.paths[self.dataset.train.leaves[stream.image[part]]].tolist()
-        self._timed(lambda: self.engine.observe(images, labels, levels, paths))
+        labels = [
+            [pair] for pair in zip(stream.level[part].tolist(), stream.label[part].tolist(), strict=True)
+        ]
+        if self.trainer.method.told_paths:
+            paths = self.paths[self.dataset.train.leaves[stream.image[part]]].tolist()
+            for own, path in zip(labels, paths, strict=True):
+                own += [(h, label) for h, label in enumerate(path, 1) if h != own[0][0]]
+        self._timed(lambda: self.trainer.observe(images, labels))
         self.position = stop
         if stop == len(stream):
-            self._timed(self.engine.flush)
+            self._timed(self.trainer.flush)
 
     def _timed(self, work: Callable[[], None]) -> None:
         start = time.perf_counter()
@@ -187,16 +191,17 @@ class Run:
         start = time.perf_counter()
         task_end = self.position in self.task_end_positions
         ready = None if self.answers is None else take(self, self.answers / f"{self.position}.safetensors")
-        evaluation = self.evaluator(ready or self.engine, whole=task_end)
+        last = self.position == len(self.stream)
+        evaluation = self.evaluator(ready or self.trainer, whole=task_end, every_way=last)
         if task_end:
             self.task_ends.append(evaluation.class_accuracy)
-        if self.position == len(self.stream):
+        if last:
             self.last = evaluation
-        engine = self.engine
+        trainer = self.trainer
         stored = self._stored()
         record = Record(
             samples=self.position,
-            updates=engine.updates,
+            updates=trainer.updates,
             task=int(self.stream.task[self.position - 1]) + 1,
             periodic=self.evaluated_at[self.position],
             task_end=task_end,
@@ -206,14 +211,14 @@ class Run:
             memory_classes={level: counts.tolist() for level, counts in stored.items()},
             train_seconds=round(self.train_seconds, 3),
             eval_seconds=round(time.perf_counter() - start + (ready.seconds if ready else 0.0), 3),
-            lr=engine.recipe.rate.value,
+            lr=trainer.recipe.rate.value(trainer),
         )
         self.records.append(record)
         return record
 
     def _stored(self) -> dict[str, Ints]:
         """How many images of each class are in memory, by level."""
-        classes, memory = self.engine.classes, self.engine.memory
+        classes, memory = self.trainer.classes, self.trainer.memory
         labels = np.array(classes.labels, np.int64)
         counts = np.bincount(memory.classes[: memory.size], minlength=len(classes))
         stored = {str(h): np.zeros(self.evaluator.tree.sizes[h - 1], np.int64) for h in classes.levels}
@@ -228,7 +233,7 @@ class Run:
         return self.last
 
     def _model(self) -> tuple[dict[str, torch.Tensor], dict[str, object]]:
-        classes, tree = self.engine.classes, self.evaluator.tree
+        classes, tree = self.trainer.classes, self.evaluator.tree
         names = [
             [int(level), tree.names(int(level))[label]]
             for level, label in zip(classes.level_of, classes.labels, strict=True)
@@ -241,9 +246,8 @@ class Run:
             "std": self.dataset.std,
             "classes": names,
         }
-        weights = {
-            name: value.detach().cpu().contiguous() for name, value in self.engine.model.state_dict().items()
-        }
+        self.trainer.prepare()
+        weights = {n: value.detach().cpu().contiguous() for n, value in self.trainer.weights().items()}
         return weights, about
 
     # ---- saving
@@ -260,9 +264,9 @@ class Run:
         """Everything that the rest of the run depends on."""
         records = json.dumps([vars(record) for record in self.records]).encode()
         return {
-            "engine": self.engine.state(),
+            "trainer": self.trainer.state(),
             "torch": torch.get_rng_state(),
-            "cuda": torch.cuda.get_rng_state() if self.engine.device.type == "cuda" else None,
+            "cuda": torch.cuda.get_rng_state() if self.trainer.device.type == "cuda" else None,
             "position": self.position,
             "step": self.step,
             "train_seconds": self.train_seconds,
@@ -272,13 +276,14 @@ class Run:
                 for end, levels in enumerate(self.task_ends)
             },
             "last": None if self.last is None else self.last.predictions,
+            "decoded": None if self.last is None else _by_text(self.last.decoded),
         }
 
     def restore(self, state: State) -> None:
         """Become the run that gave `state`, to the bit."""
-        self.engine.restore(state["engine"])
+        self.trainer.restore(state["trainer"])
         torch.set_rng_state(state["torch"])
-        if state["cuda"] is not None and self.engine.device.type == "cuda":
+        if state["cuda"] is not None and self.trainer.device.type == "cuda":
             torch.cuda.set_rng_state(state["cuda"])
         self.position, self.step = state["position"], state["step"]
         self.train_seconds = state["train_seconds"]
@@ -292,4 +297,11 @@ class Run:
                 accuracy={int(h): v for h, v in final.accuracy.items()},
                 classes_seen={int(h): v for h, v in final.classes_seen.items()},
                 class_accuracy=self.task_ends[-1],
+                decoded={
+                    way: {int(h): v for h, v in levels.items()} for way, levels in state["decoded"].items()
+                },
             )
+
+
+def _by_text(decoded: dict[str, dict[int, float]]) -> dict[str, dict[str, float]]:
+    return {way: {str(h): value for h, value in levels.items()} for way, levels in decoded.items()}

@@ -12,10 +12,10 @@ from torch import Tensor, nn
 
 from ramify.datasets import Dataset
 from ramify.methods import find_method
-from ramify.methods.epochs import FreshModel, train_on_memory
-from ramify.methods.recipe import Recipe
+from ramify.methods.epochs import EpochSettings
 from ramify.networks import build_backbone
 from ramify.randomness import Generators
+from ramify.rehearsal import Rehearsal
 from ramify.runs.config import STREAM, Config
 from ramify.runs.presets import resolve
 from ramify.runs.result import Result
@@ -73,22 +73,19 @@ class Costing:
         """What a run does, from its stream and the parts of its method."""
         dataset = dataset or self.dataset(config)
         stream = self.stream(config, dataset)
-        recipe = find_method(config.method)(config, Generators(config.seed))
+        method = find_method(config.method)
+        rehearse = method(config, Generators(config.seed)).rehearse
         ends = {*stream.task_starts[1:].tolist(), len(stream)}
-        asked = evaluated_at(config, stream, recipe.offline)
-        trained_at: list[int] = []
-        if recipe.consolidate is train_on_memory:
-            trained_at += ends
-        if isinstance(recipe.answer, FreshModel):
-            trained_at += asked
-        room = len(stream) if recipe.offline else config.memory_size
+        asked = evaluated_at(config, stream, method.offline)
+        trained_at = {"never": [], "task ends": ends, "answers": asked}[method.memory_epochs]
+        room = len(stream) if method.offline else config.memory_size
         batches = sum(math.ceil(min(at, room) / config.batch_size) for at in trained_at)
         test = len(dataset.test.leaves)
         subset = min(test, config.eval_images or test)
         return Work(
             samples=len(stream),
-            stream_updates=len(stream) * _updates_a_sample(recipe, config),
-            memory_updates=batches * config.epochs.count,
+            stream_updates=len(stream) * _updates_a_sample(rehearse, config),
+            memory_updates=batches * config[EpochSettings].count,
             answers=len(asked),
             evaluated=sum(test if at in ends else subset for at in asked),
         )
@@ -106,13 +103,13 @@ class Costing:
         return self._ratios[kind]
 
 
-def _updates_a_sample(recipe: Recipe, config: Config, batches: int = 64) -> float:
+def _updates_a_sample(rehearse: Rehearsal, config: Config, batches: int = 64) -> float:
     """Updates for each sample, averaged over some stream batches."""
-    size = recipe.rehearse.buffer_size(config.batch_size)
+    size = rehearse.buffer_size(config.batch_size)
     credit, updates = 0.0, 0
     for _ in range(batches):
         credit += size * config.updates_per_sample
-        due = recipe.rehearse.updates_due(credit)
+        due = rehearse.updates_due(credit)
         credit = max(0.0, credit - due)
         updates += due
     return updates / (size * batches)

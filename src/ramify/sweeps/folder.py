@@ -8,12 +8,12 @@ from pathlib import Path
 
 from ramify.errors import RamifyError
 from ramify.files import check_format, fitting, read_json, write_atomic
-from ramify.runs.config import Config
+from ramify.runs.config import read_config
 from ramify.runs.folder import RunFolder
 from ramify.runs.result import Result
 from ramify.sweeps.cost import Totals
 from ramify.sweeps.study import Study, StudyRun
-from ramify.typed import from_dict
+from ramify.typed import to_dict
 
 FORMAT = 1
 
@@ -33,8 +33,8 @@ class StudyFolder:
         folder = RunFolder(self.of(run))
         if not folder.finished():
             return None
-        there = from_dict(Config, folder.about()["config"], f"{folder.path}/config.json")
-        if there != run.config:
+        there = read_config(folder.about()["config"], f"{folder.path}/config.json")
+        if to_dict(there) != to_dict(run.config):
             raise RamifyError(
                 f"{folder.path} holds a run with other settings under this name; move it out of the way"
             )

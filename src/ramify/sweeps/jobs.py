@@ -218,7 +218,7 @@ def _write_progress(path: Path, run: Run) -> None:
     values = {
         "samples": run.position,
         "total": len(run.stream),
-        "updates": run.engine.updates,
+        "updates": run.trainer.updates,
         "seconds": round(run.train_seconds + sum(record.eval_seconds for record in run.records), 3),
         "accuracy": run.records[-1].accuracy if run.records else {},
     }

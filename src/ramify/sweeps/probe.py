@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from ramify.methods import Engine, find_method
-from ramify.methods.epochs import FreshModel
-from ramify.rehearsal import stored
+from ramify.methods import Trainer, find_method
+from ramify.networks import ImageInputs
 from ramify.runs.config import Config
 from ramify.runs.result import peak_memory
 from ramify.runs.run import pick_device
@@ -60,40 +59,40 @@ class ProbeJob:
 
     def _measure(self) -> Speed:
         torch.set_num_threads(self.how.threads)
-        engine, config, size = self._engine(), self.config, self.image_size
+        trainer, config, size = self._trainer(), self.config, self.image_size
         random = np.random.default_rng(0)
         images = torch.from_numpy(random.integers(0, 256, (256, 3, size, size), np.uint8))
         order = iter(lambda: int(random.integers(len(self.labels))), None)
 
         def arrive(count: int) -> None:
             for at in itertools.islice(order, count):
-                path = [[0] * max(self.levels)]  # for methods that are told
-                engine.observe(images[at % 256][None], [self.labels[at]], [self.levels[at]], path)
+                labels = [(self.levels[at], self.labels[at])]
+                if trainer.method.told_paths:
+                    labels += [(h, 0) for h in range(1, max(self.levels) + 1) if h != self.levels[at]]
+                trainer.observe(images[at % 256][None], [labels])
 
-        engine.settings = replace(engine.settings, updates_per_sample=1e-12)  # fill the memory, train later
+        trainer.settings = replace(trainer.settings, updates_per_sample=1e-12)  # fill the memory, train later
         start = time.perf_counter()
-        while not engine.memory.full and time.perf_counter() - start < FILL_SECONDS:
+        while not trainer.memory.full and time.perf_counter() - start < FILL_SECONDS:
             arrive(config.batch_size)
-        engine.settings = replace(engine.settings, updates_per_sample=config.updates_per_sample)
-        batch = stored(engine.memory, np.arange(min(config.batch_size, engine.memory.size)))
+        trainer.settings = replace(trainer.settings, updates_per_sample=config.updates_per_sample)
+        batch = trainer.memory.batch(np.arange(min(config.batch_size, trainer.memory.size)))
         block = 2 * config.batch_size
-        unfilled = (engine.memory.capacity - engine.memory.size) * images[0].numel()
+        unfilled = (trainer.memory.capacity - trainer.memory.size) * images[0].numel()
         return Speed(
             sample=_timed(lambda: arrive(block)) / block,
-            memory_update=_timed(lambda: engine.update(batch, config.lr)),
-            answer=0.0 if isinstance(engine.recipe.answer, FreshModel) else _timed(engine.prepare),
-            evaluated=_timed(lambda: engine.look(images)) / len(images),
+            memory_update=_timed(lambda: trainer.update(batch, config.lr)),
+            answer=0.0 if trainer.method.memory_epochs == "answers" else _timed(trainer.prepare),
+            evaluated=_timed(lambda: trainer.look(images)) / len(images),
             memory=peak_memory() + unfilled,
         )
 
-    def _engine(self) -> Engine:
+    def _trainer(self) -> Trainer:
         config, method = self.config, find_method(self.config.method)
-        mean = (0.5, 0.5, 0.5)
-        engine = Engine(method, config, self.image_size, mean, mean, 0, pick_device(self.how.device))
-        if engine.recipe.offline:
-            settings = replace(config, memory_size=self.samples)
-            engine = Engine(method, settings, self.image_size, mean, mean, 0, pick_device(self.how.device))
-        return engine
+        inputs = ImageInputs(self.image_size)
+        if method.offline:
+            config = replace(config, memory_size=self.samples)
+        return Trainer(method, config, inputs, 0, pick_device(self.how.device))
 
 
 def _timed(work: Callable[[], object]) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import re
@@ -12,7 +13,7 @@ from typing import Any
 
 from ramify.errors import RamifyError
 from ramify.methods import find_method
-from ramify.runs.config import Config
+from ramify.runs.config import Config, config_type
 from ramify.runs.presets import read_toml, resolve
 from ramify.typed import flat, from_dict
 
@@ -114,9 +115,10 @@ def _block(where: str, common: Values, own: Values | None = None) -> list[StudyR
     axes, fixed = tables["axes"], tables["fixed"]
     axes = {axis: values for axis, values in axes.items() if axis not in _flat(own.get("fixed", {}))}
     for axis, values in axes.items():
-        _check_axis(where, axis, values)
+        _check_axis(where, axis, values, axes.get("method", [fixed.get("method", Config.method)]))
     fixed = {field: value for field, value in fixed.items() if field not in axes}
-    from_dict(Config, _nested(fixed), f"study {where} [fixed]")
+    methods = axes.get("method", [fixed.get("method", Config.method)])
+    _check_fields(methods, fixed, f"study {where} [fixed]")
     look_up = functools.cache(functools.partial(_preset, preset))  # a preset is read once for each choice
     return [
         _resolved(where, preset, look_up, fixed | _flat(dict(zip(axes, choice, strict=True))))
@@ -124,13 +126,26 @@ def _block(where: str, common: Values, own: Values | None = None) -> list[StudyR
     ]
 
 
-def _check_axis(where: str, axis: str, values: Any) -> None:
+def _check_fields(methods: Any, values: Values, where: str) -> None:
+    """An unknown field or a value of the wrong type is named before any run is made.
+
+    It may belong to some of the methods only: the others pass over the table of another's own settings.
+    """
+    kinds = [config_type(name) for name in methods if isinstance(name, str)] or [Config]
+    own = {f.name for kind in kinds for f in dataclasses.fields(kind)}
+    for kind in kinds:
+        known = {f.name for f in dataclasses.fields(kind)}
+        nested = {n: v for n, v in _nested(values).items() if n in known or n.replace("-", "_") not in own}
+        from_dict(kind, nested, where)
+
+
+def _check_axis(where: str, axis: str, values: Any, methods: Any) -> None:
     if not isinstance(values, list | tuple):
         raise RamifyError(
             f"study {where} [axes]: {axis} is {values!r}; an axis is a list (one value goes into [fixed])"
         )
-    for value in values:  # an unknown field or a value of the wrong type is named before any run is made
-        from_dict(Config, _nested({axis: value}), f"study {where} [axes]")
+    for value in values:
+        _check_fields(methods if axis != "method" else [value], {axis: value}, f"study {where} [axes]")
     if not values:
         raise RamifyError(f"study {where} [axes]: {axis} is empty; give it a value or take it out")
 
@@ -139,7 +154,9 @@ def _resolved(where: str, preset: str, look_up: Callable[..., Config], values: V
     """One choice of values, over what the preset says for its method, dataset and setup."""
     default = Config()
     base = look_up(*(values.get(key, getattr(default, key)) for key in ("method", "dataset", "setup")))
-    return StudyRun(from_dict(Config, _nested(values), f"study {where}", base), preset)
+    known = {f.name for f in dataclasses.fields(base)}
+    nested = {name: value for name, value in _nested(values).items() if name in known}
+    return StudyRun(from_dict(type(base), nested, f"study {where}", base), preset)
 
 
 def _preset(preset: str, method: str, dataset: str, setup: str) -> Config:

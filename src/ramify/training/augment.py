@@ -1,18 +1,15 @@
-"""Augmentation of whole uint8 batches: random crop, horizontal flip, AutoAugment; and normalisation."""
+"""Augmentation of whole uint8 batches: random crop, horizontal flip, AutoAugment."""
 
 from dataclasses import dataclass
-from functools import cache
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from ramify.errors import RamifyError
+from ramify.memory import Batch, Workbench
 from ramify.training.autoaugment import PolicyName, policy
 from ramify.training.autoaugment_ops import IntArray
-from ramify.typed import shown
 
 
 def crop_flip(
@@ -71,42 +68,11 @@ class Augment:
         chosen = policy(self.policy, images.shape[2], images.shape[3], images.device)
         return chosen.operations(images, chosen.choose(draw.outcome))
 
-    def __call__(self, images: Tensor, rng: np.random.Generator) -> Tensor:
+    def __call__(self, bench: Workbench, batch: Batch) -> Tensor:
         """Augment a batch with fresh choices."""
-        return self.apply(images, self.draw(len(images), rng))
+        return self.apply(batch.inputs, self.draw(len(batch), bench.rng["augment"]))
 
 
-@cache
-def _channels(values: tuple[float, ...], device: torch.device) -> Tensor:
-    return torch.tensor(values, device=device).mul_(255).view(-1, 1, 1)
-
-
-def _three(name: str, values: Any) -> tuple[float, ...]:
-    try:
-        found = np.asarray(values)
-    except (TypeError, ValueError, RuntimeError):  # lists of unlike length, tensors without values
-        found = np.empty(0)
-    if found.dtype.kind not in "iuf" or found.shape != (3,) or not np.isfinite(found).all():
-        raise RamifyError(
-            f"{name} is {shown(values)}; it must be three numbers, one a channel, of images in 0..1"
-        )
-    return tuple(found.tolist())
-
-
-@dataclass(frozen=True)
-class Normalize:
-    """uint8 → float32, (x / 255 − mean) / std of each channel."""
-
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
-
-    def __post_init__(self) -> None:
-        for name in ("mean", "std"):
-            object.__setattr__(self, name, _three(name, getattr(self, name)))
-        if not min(self.std) > 0:
-            raise RamifyError(f"std is {self.std}; each of its values must be above 0")
-
-    def __call__(self, images: Tensor) -> Tensor:
-        """Normalise [B, 3, H, W]."""
-        mean, std = _channels(self.mean, images.device), _channels(self.std, images.device)
-        return images.float().sub_(mean).div_(std)
+def as_it_is(bench: Workbench, batch: Batch) -> Tensor:
+    """No augmentation, as for features."""
+    return batch.inputs

@@ -7,6 +7,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from ramify.memory import Batch, Workbench
+from ramify.networks.levels import Targets, level_sets
+
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float32]
 
@@ -23,13 +26,21 @@ class CutMix:
     alpha: float = 1.0
 
     def __call__(
+        self, bench: Workbench, batch: Batch, images: Tensor, targets: Targets
+    ) -> tuple[Tensor, Targets]:
+        """Mix the images of a batch, and what they are compared with, among samples of the same levels."""
+        groups = level_sets(batch.labels, bench.classes.level_of)
+        images, partner, lam = self.mix(images, groups, bench.rng["cutmix"])
+        return images, targets if partner is None else targets.mixed(partner, lam)
+
+    def mix(
         self, images: Tensor, levels: IntArray, rng: np.random.Generator
-    ) -> tuple[Tensor, IntArray, FloatArray]:
-        """Return the mixed images [B, 3, H, W], each one's partner [B] and λ [B], its own share."""
+    ) -> tuple[Tensor, IntArray | None, FloatArray]:
+        """Return the images [B, 3, H, W], each one's partner [B] (None: not mixed) and own share λ [B]."""
         n, _, height, width = images.shape
-        partner = np.arange(n)
         if rng.random() >= self.probability:
-            return images, partner, np.ones(n, np.float32)
+            return images, None, np.ones(n, np.float32)
+        partner = np.arange(n)
         partner[levels.argsort(kind="stable")] = np.lexsort((rng.random(n), levels))
         size = np.array([[height], [width]])
         share = 1 - rng.beta(self.alpha, self.alpha, levels.max() + 1)

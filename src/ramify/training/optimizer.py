@@ -87,7 +87,7 @@ class Optimizer:
         for name, parameter in self.model.named_parameters():
             if name in state["moments"]:
                 self._adam.state[parameter] = {
-                    key: value.clone() if key == "step" else value.to(parameter.device, copy=True)
+                    key: value.to(parameter.device, copy=True)
                     for key, value in state["moments"][name].items()
                 }
 

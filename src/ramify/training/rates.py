@@ -2,58 +2,48 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 
+from ramify.memory import Forward, Importance, Workbench
 from ramify.state import Stateful
 
 
 class Rate(Stateful):
     """A learning rate that follows the training. As it stands: constant."""
 
-    _state: ClassVar[tuple[str, ...]] = ("value",)
+    _state: ClassVar[tuple[str, ...]] = ("current",)
 
     def __init__(self, base: float) -> None:
         self.base = base
-        self.value = base
+        self.current = base
 
-    def new_class(self) -> None:
-        """A class was met for the first time."""
+    def value(self, bench: Workbench) -> float:
+        """The rate of the next update."""
+        return self.current
 
-    def updated(self) -> None:
-        """An update was made."""
-
-    def called(self, refreshed: bool) -> None:
-        """The updates due for one stream batch were made; `refreshed`: the last refreshed the importance."""
+    def learned(self, bench: Workbench, forward: Forward) -> None:
+        """An update has been made."""
 
 
 class ExponentialReset(Rate):
     """Times `decay` at each update, back to the base rate at each new class."""
 
+    _state: ClassVar[tuple[str, ...]] = ("current", "met")
+
     def __init__(self, base: float, decay: float) -> None:
         super().__init__(base)
         self.decay = decay
+        self.met = 0  # classes at the latest update
 
-    def new_class(self) -> None:
-        """Start again from the base rate."""
-        self.value = self.base
+    def value(self, bench: Workbench) -> float:
+        """The base rate again where classes have come since the latest update."""
+        return self.current if len(bench.classes) == self.met else self.base
 
-    def updated(self) -> None:
+    def learned(self, bench: Workbench, forward: Forward) -> None:
         """Decay."""
-        self.value *= self.decay
-
-
-class LossWatcher(Protocol):
-    """Something that follows the loss of memory: `ramify.memory.Importance`."""
-
-    def mark(self) -> None:
-        """Begin an interval."""
-        ...
-
-    def decrease(self) -> float | None:
-        """Mean decrease of the loss over the interval."""
-        ...
+        self.current, self.met = self.value(bench) * self.decay, len(bench.classes)
 
 
 class Adaptive(Rate):
@@ -67,7 +57,7 @@ class Adaptive(Rate):
     """
 
     _state: ClassVar[tuple[str, ...]] = (
-        "value",
+        "current",
         "high",
         "low",
         "is_high",
@@ -77,32 +67,32 @@ class Adaptive(Rate):
     )
     STEP, TURN, KEEP, SIGNIFICANCE = 0.95, 10, 10, 0.05
 
-    def __init__(self, base: float, watcher: LossWatcher) -> None:
+    def __init__(self, base: float, importance: Importance) -> None:
         super().__init__(base)
-        self.watcher = watcher
+        self.importance = importance
         self.high, self.low = base, base * self.STEP
         self.is_high = True
         self.counts = 0
         self.high_decreases: list[float] = []
         self.low_decreases: list[float] = []
 
-    def called(self, refreshed: bool) -> None:
+    def learned(self, bench: Workbench, forward: Forward) -> None:
         """Count, and change over at the end of an interval."""
-        if not refreshed:
+        if bench.due or not self.importance.refreshed:
             return
         self.counts += 1
         if self.counts % self.TURN:
             return
-        decrease = self.watcher.decrease() if self.counts >= 2 * self.TURN else None
+        decrease = self.importance.decrease(bench) if self.counts >= 2 * self.TURN else None
         if decrease is not None:
             records = self.high_decreases if self.is_high else self.low_decreases
             records.append(decrease)
             del records[: -self.KEEP]
-        self.watcher.mark()
+        self.importance.mark(bench)
         self.is_high = not self.is_high
         if len(self.high_decreases) == len(self.low_decreases) == self.KEEP:
             self._compare()
-        self.value = self.high if self.is_high else self.low
+        self.current = self.high if self.is_high else self.low
 
     def _compare(self) -> None:
         from scipy.stats import ttest_ind_from_stats

@@ -1,24 +1,22 @@
-"""The engine of a learner that is asked by other threads while it learns."""
+"""The trainer of a learner that is asked by other threads while it learns."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 from torch import Tensor
 
 from ramify.errors import RamifyError
 from ramify.learner.turns import Turns
-from ramify.methods import Engine
-from ramify.rehearsal import Batch
+from ramify.memory import Batch, Sample
+from ramify.methods import Trainer
 
 
-class SharedEngine(Engine):
+class SharedTrainer(Trainer):
     """Learns in turns: before each sample and each update those who wait may ask.
 
-    A method that prepares its answers (BiC, GDumb) may train for them, so it is asked between samples only.
+    A method that trains when it is asked (BiC, GDumb) is asked between samples only.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -27,21 +25,21 @@ class SharedEngine(Engine):
 
     def adopt(self, weights: dict[str, Tensor], classes: Sequence[tuple[int, str]]) -> None:
         """Take over a network that was trained elsewhere, with the classes of its outputs."""
-        if self.recipe.answer is not None:
+        if self.method.trains_when_asked:
             raise RamifyError(
-                "this method trains when it is asked; it cannot take over a network: choose pl-fms"
+                f"{self.method.name} trains when it is asked and cannot take over a network; choose pl-fms"
             )
         for level, label in classes:
             self.classes.meet(level, label, when=0)
         self.model.restore({"classes": len(classes), "weights": weights})
         self.optimizer.add([])
 
-    def update(self, batch: Batch, rate: float | None = None) -> bool:
+    def update(self, batch: Batch, rate: float | None = None) -> None:
         """One training step; nobody sees the network within it."""
-        if self.recipe.answer is None:
+        if not self.method.trains_when_asked:
             self.turns.give_way()
-        return super().update(batch, rate)
+        super().update(batch, rate)
 
-    def _arrive(self, image: Tensor, cls: int, path: npt.NDArray[np.int32] | None) -> None:
+    def _arrive(self, sample: Sample) -> None:
         self.turns.give_way()
-        super()._arrive(image, cls, path)
+        super()._arrive(sample)

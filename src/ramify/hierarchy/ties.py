@@ -9,22 +9,23 @@ import numpy as np
 import numpy.typing as npt
 
 from ramify.classes import Classes
+from ramify.memory import Workbench
 from ramify.taxonomy import Taxonomy
 
 Ints = npt.NDArray[np.int64]
 UNKNOWN = "(unknown)"
 
 
-def ancestors_in(tree: Taxonomy, classes: Classes) -> Ints:
+def ancestors_in(tree: Taxonomy, classes: Classes, by_index: bool = False) -> Ints:
     """[class, level met] → the class's ancestor there (itself at its own level), -1 where none was met.
 
-    Columns are the levels met so far, coarsest first.
+    Columns are the levels met so far, coarsest first. Labels are names of the tree, or indices `by_index`.
     """
     levels = classes.levels
     found = np.full((len(classes), len(levels)), -1, np.int64)
     met = {level: np.full(len(tree.names(level)), -1, np.int64) for level in levels}
     for cls, (level, label) in enumerate(zip(classes.level_of.tolist(), classes.labels, strict=True)):
-        met[level][tree.index(level, str(label))] = cls
+        met[level][label if by_index else tree.index(level, str(label))] = cls
     for level in levels:
         place, own = np.nonzero(met[level] >= 0)[0], met[level][met[level] >= 0]
         for column, above in enumerate(levels[: levels.index(level) + 1]):
@@ -89,6 +90,17 @@ class Ties:
         return Taxonomy.from_rows(
             rows, {f"support{k + 1}": [line[k] for line in support] for k in columns[1:]}
         )
+
+
+def found_tree(bench: Workbench) -> Ties:
+    """The tree in the model's own answers: it is asked about all of its stored samples."""
+    memory, classes = bench.memory, bench.classes
+    votes = np.zeros((len(classes),) * 2, np.int32)
+    if memory.size:
+        answers = bench.examine(np.arange(memory.size)).predictions
+        rows, columns = np.nonzero(answers >= 0)
+        np.add.at(votes, (memory.classes[rows], answers[rows, columns]), 1)
+    return Ties.by_votes(classes, votes)
 
 
 def own_column(ancestors: Ints) -> Ints:

@@ -1,0 +1,104 @@
+"""The ways to read an answer: from the log-probabilities of every class on its level's head to labels.
+
+Each gives class numbers [n, levels met], -1 for no answer. `ancestors` is [class, level met], as
+`Ties.ancestors` gives it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from ramify.classes import Classes
+from ramify.errors import RamifyError
+from ramify.hierarchy.ties import is_last, own_column
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Decoding = Callable[[Classes, Floats, Ints], Ints]
+
+
+def heads(classes: Classes, log: Floats, ancestors: Ints | None = None) -> Ints:
+    """The most probable class of each level by itself; no tree plays a part."""
+    return np.stack([_within(classes, level, -log) for level in classes.levels], 1)
+
+
+def path(classes: Classes, log: Floats, ancestors: Ints) -> Ints:
+    """The classes of the most probable path: that of the greatest product of its levels' probabilities.
+
+    A path ends at a class below which none has been met; paths of unlike length are compared by the mean of
+    their log-probabilities. An ancestor that is not known may be any of its level's n classes: 1/n. It is -1
+    in the path, as are the levels below its end.
+    """
+    paths, sizes = ancestors[is_last(ancestors)], np.bincount(own_column(ancestors))
+    log = np.concatenate([log, np.zeros_like(log[:, :1])], 1)  # column -1: a level without a class
+    length = own_column(paths) + 1
+    unknown = (paths < 0) & (np.arange(paths.shape[1]) < length[:, None])
+    score = (sum(log[:, column] for column in paths.T) - unknown @ np.log(sizes)) / length
+    found: Ints = paths[score.argmax(1)]
+    return found
+
+
+def crm(classes: Classes, log: Floats, ancestors: Ints) -> Ints:
+    """CRM (Karthik et al. 2021): at each level the class of least expected height of the common ancestor."""
+    probabilities = np.exp(log)
+    chosen = []
+    for column, level in enumerate(classes.levels):
+        rows = classes.of_level(level)
+        paths = ancestors[rows, : column + 1]
+        shared = (paths[:, None] == paths[None]) & (paths >= 0)[:, None]
+        heights = column + 1.0 - shared.sum(2)
+        np.fill_diagonal(heights, 0)
+        expected = np.zeros_like(probabilities)
+        expected[:, rows] = probabilities[:, rows] @ heights
+        chosen.append(_within(classes, level, expected))
+    return np.stack(chosen, 1)
+
+
+def up(classes: Classes, log: Floats, ancestors: Ints) -> Ints:
+    """The most probable class of the finest level, and its ancestors."""
+    finest = _within(classes, classes.levels[-1], -log)
+    return ancestors[finest]
+
+
+def joint(classes: Classes, log: Floats, ancestors: Ints) -> Ints:
+    """At each level the class whose path all heads together find most probable.
+
+    A class's score is the sum over levels of the log-probability that the level's head gives to its path: to
+    its ancestor at a coarser level, to all of its descendants at a finer one. A level that has none of it
+    says nothing: each of the n classes to tell apart has 1/n.
+    """
+    probabilities = np.exp(log)
+    chosen = []
+    for column, level in enumerate(classes.levels):
+        rows = classes.of_level(level)
+        score = log[:, rows].copy()
+        for other, other_level in enumerate(classes.levels):
+            members = classes.of_level(other_level)
+            if other < column:
+                above = ancestors[rows, other]
+                score += np.where(above >= 0, log[:, above], -np.log(len(members)))
+            elif other > column:
+                below = ancestors[members, column][:, None] == rows
+                mass = np.maximum(probabilities[:, members] @ below, np.finfo(float).tiny)
+                score += np.where(below.any(0), np.log(mass), -np.log(len(rows)))
+        chosen.append(rows[score.argmax(1)])
+    return np.stack(chosen, 1)
+
+
+DECODINGS: dict[str, Decoding] = {"heads": heads, "path": path, "crm": crm, "up": up, "joint": joint}
+
+
+def decode(name: str, classes: Classes, log: Floats, ancestors: Ints) -> Ints:
+    """Read answers in one of these ways."""
+    if name not in DECODINGS:
+        raise RamifyError(f"no decoding {name!r}; use {', '.join(DECODINGS)}")
+    return DECODINGS[name](classes, log, ancestors)
+
+
+def _within(classes: Classes, level: int, cost: Floats) -> Ints:
+    rows = classes.of_level(level)
+    found: Ints = rows[cost[:, rows].argmin(1)]
+    return found

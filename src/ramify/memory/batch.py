@@ -1,0 +1,89 @@
+"""One sample, and the samples of one training step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+Ints = npt.NDArray[np.integer]
+
+
+@dataclass
+class Sample:
+    """A sample that has arrived. `values` are those of other columns that it brings into memory."""
+
+    inputs: Tensor  # uint8 [3, h, w], or a feature
+    labels: tuple[int, ...]  # its classes, coarsest level first; several, one or none
+    cls: int = -1  # the class that it counts for in memory; -1 without a label
+    slot: int = -1  # where it is stored, -1 if it is not
+    values: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Samples that are trained on together: some have just arrived, the others come from memory."""
+
+    inputs: Tensor  # uint8 [n, 3, h, w], or features [n, size]
+    labels: npt.NDArray[np.int64]  # [n, most labels of a row], -1 where a row has fewer
+    classes: npt.NDArray[np.int64]  # [n] the class that each counts for, -1 without a label
+    slots: Ints  # [n] where in memory each is, -1 for those that are not stored
+    arrivals: Ints  # [n] place among the samples that wait for training, -1 for those that have been before
+
+    def __len__(self) -> int:
+        return len(self.classes)
+
+    @property
+    def arrived(self) -> npt.NDArray[np.bool_]:
+        """Which rows have just arrived."""
+        return self.arrivals >= 0
+
+    def take(self, rows: npt.NDArray[np.int64]) -> Batch:
+        """Some of the samples, in the order of `rows`."""
+        chosen = torch.from_numpy(rows).to(self.inputs.device)
+        others = (self.labels[rows], self.classes[rows], self.slots[rows], self.arrivals[rows])
+        return Batch(self.inputs[chosen], *others)
+
+    def join(self, other: Batch) -> Batch:
+        """Both, one after the other."""
+        if not len(self):
+            return other
+        if not len(other):
+            return self
+        return Batch(
+            torch.cat([self.inputs, other.inputs]),
+            _stack([self.labels, other.labels]),
+            np.concatenate([self.classes, other.classes]),
+            np.concatenate([self.slots, other.slots]),
+            np.concatenate([self.arrivals, other.arrivals]),
+        )
+
+
+def arrived(samples: Sequence[Sample]) -> Batch:
+    """Samples that wait, as a batch. One whose slot went to a later one is stored no more."""
+    holder = {sample.slot: row for row, sample in enumerate(samples)}
+    slots = [sample.slot if holder[sample.slot] == row else -1 for row, sample in enumerate(samples)]
+    return Batch(
+        torch.stack([sample.inputs for sample in samples]),
+        _stack([np.array([sample.labels or (-1,)]) for sample in samples]),
+        np.array([sample.cls for sample in samples]),
+        np.array(slots),
+        np.arange(len(samples)),
+    )
+
+
+def _stack(labels: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
+    """Tables of labels one above the other, as wide as the widest."""
+    width = max(table.shape[1] for table in labels)
+    padded = [
+        table
+        if table.shape[1] == width
+        else np.pad(table, ((0, 0), (0, width - table.shape[1])), constant_values=-1)
+        for table in labels
+    ]
+    return np.concatenate(padded)

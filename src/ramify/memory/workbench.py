@@ -1,0 +1,135 @@
+"""What every part of a learner may read and ask: memory, classes, model, counters, generators."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from ramify.classes import Classes
+from ramify.memory.batch import Batch, Ints, Sample
+from ramify.memory.store import Columns, Memory
+from ramify.networks.inputs import FeatureInputs
+from ramify.networks.levels import LevelMask, Targets, cross_entropy, residuals
+from ramify.networks.model import Model
+from ramify.randomness import Generators
+from ramify.state import Stateful
+
+LOOK = 256  # samples in one pass without gradients
+Weights = dict[str, Tensor]
+
+
+@dataclass
+class Cost:
+    """Samples that went through the network, by purpose."""
+
+    images_forward: int = 0  # in training, virtual steps and teachers included
+    images_backward: int = 0
+    images_memory: int = 0  # stored samples examined for importance and votes
+    images_evaluation: int = 0
+
+
+@dataclass(frozen=True)
+class Examination:
+    """What the model says of stored samples, not augmented, in evaluation mode."""
+
+    slots: Ints
+    losses: npt.NDArray[np.float64]  # [n] cross-entropy, the mean over a sample's levels
+    predictions: npt.NDArray[np.int64]  # [n, levels] predicted class at each level, -1 where a level has none
+
+
+@dataclass(frozen=True)
+class Forward:
+    """One training pass: what went into the network, what came out, what it is compared with."""
+
+    batch: Batch
+    inputs: Tensor  # augmented, mixed, ready for the network
+    features: Tensor
+    logits: Tensor
+    targets: Targets
+    levels: LevelMask
+    loss: float = float("nan")  # known when the update has been made
+
+    @cached_property
+    def residuals(self) -> Tensor:
+        """[n, classes] softmax minus target."""
+        return residuals(self.logits, self.targets, self.levels)
+
+    @cached_property
+    def predictions(self) -> npt.NDArray[np.int64]:
+        """[n, levels] the best class of each level."""
+        return self.levels.predict(self.logits)
+
+
+class Workbench(Stateful):
+    """The one object that the parts of a method share. They change their own state and memory, not its."""
+
+    _state: ClassVar[tuple[str, ...]] = ("rng", "classes", "memory", "samples", "updates", "model")
+
+    def __init__(
+        self,
+        model: Model,
+        classes: Classes,
+        inputs: FeatureInputs,
+        memory_size: int,
+        columns: Columns,
+        rng: Generators,
+        device: torch.device,
+    ) -> None:
+        self.model, self.classes, self.inputs, self.rng, self.device = model, classes, inputs, rng, device
+        self.memory = Memory(memory_size, columns, device)
+        self.levels = LevelMask(classes, device)
+        self.waiting: list[Sample] = []  # arrived, not yet trained on
+        self.samples = self.updates = 0
+        self.due = 0  # updates left in this training call
+        self.cost = Cost()
+
+    @torch.no_grad()
+    def look(self, inputs: Tensor, weights: Weights | None = None) -> Tensor:
+        """Logits of samples as they are stored, not augmented, in evaluation mode; with other `weights`."""
+        self.model.set_training(False)
+        ready = self.inputs.ready(inputs.to(self.device, non_blocking=True))
+        logits: Tensor = torch.func.functional_call(self.model, weights or {}, (ready,))[1]
+        return logits
+
+    def examine(self, slots: Ints) -> Examination:
+        """What the model says of stored samples."""
+        losses, predictions = [], []
+        for start in range(0, len(slots), LOOK):
+            batch = self.memory.batch(slots[start : start + LOOK].astype(np.int64))
+            logits = self.look(batch.inputs)
+            losses.append(self.losses(logits, batch))
+            predictions.append(self.levels.predict(logits))
+        self.cost.images_memory += len(slots)
+        return Examination(slots, np.concatenate(losses), np.concatenate(predictions))
+
+    def losses(self, logits: Tensor, batch: Batch) -> npt.NDArray[np.float64]:
+        """The loss of each sample, the mean over its levels where it carries several."""
+        targets = Targets.of(batch.labels)
+        losses = cross_entropy(logits, targets, self.levels).cpu().numpy().astype(np.float64)
+        if targets.rows is None:
+            return losses
+        rows = len(batch)
+        return np.bincount(targets.rows, losses, rows) / np.maximum(
+            np.bincount(targets.rows, minlength=rows), 1
+        )
+
+    def stored(self, batch: Batch, name: str) -> Any:
+        """A column's values for the rows of a batch that are in memory: `batch.slots[batch.slots >= 0]`."""
+        slots, column = batch.slots[batch.slots >= 0], self.memory[name]
+        return (
+            column[torch.from_numpy(slots).to(self.device)] if isinstance(column, Tensor) else column[slots]
+        )
+
+    def note(self, batch: Batch, name: str, values: Any) -> None:
+        """Keep values [n, …] of a batch's rows in a column: now, or when those that have arrived are stored."""
+        for row in range(len(batch)):
+            if batch.slots[row] >= 0:
+                self.memory.write(name, int(batch.slots[row]), values[row])
+            elif batch.arrivals[row] >= 0:
+                self.waiting[batch.arrivals[row]].values[name] = values[row]

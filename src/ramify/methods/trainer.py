@@ -1,0 +1,285 @@
+"""The learner that every method shares: samples arrive, memory keeps, updates follow, answers at any time."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from ramify.classes import Classes
+from ramify.errors import RamifyError
+from ramify.hierarchy import Ties, ancestors_in, decode, found_tree
+from ramify.memory import Batch, Column, Forward, Sample, Workbench, arrived
+from ramify.memory.workbench import LOOK, Cost, Weights
+from ramify.methods.recipe import Method
+from ramify.methods.settings import Settings
+from ramify.networks import FeatureInputs, Heads, ImageInputs, Model, Targets, build_backbone, feature_size
+from ramify.networks.inputs import Values, as_tensor
+from ramify.randomness import Generators
+from ramify.state import State, moved
+from ramify.taxonomy import Taxonomy
+from ramify.training.augment import Augment, as_it_is
+from ramify.training.cutmix import CutMix
+from ramify.training.optimizer import Optimizer
+from ramify.typed import whole
+
+Label = tuple[int, Any]  # level and label
+Ints = npt.NDArray[np.int64]
+
+
+class Trainer(Workbench):
+    """A method at work. `observe` takes what arrives; `predict` answers at every level met so far."""
+
+    _state: ClassVar[tuple[str, ...]] = (*Workbench._state, "credit", "optimizer")
+
+    def __init__(
+        self,
+        method: Method,
+        settings: Settings,
+        inputs: FeatureInputs,
+        seed: int = 0,
+        device: torch.device | str = "cpu",
+        network: nn.Module | None = None,
+    ) -> None:
+        self.method, self.settings, self._template = method, settings, network
+        rng = Generators(seed)
+        self.recipe = recipe = method(settings, rng)
+        backbone = self._backbone(rng, inputs)
+        heads = Heads(feature_size(backbone, inputs), rng["heads"])
+        columns = {"inputs": Column(inputs.dtype, inputs.shape)}
+        for part in recipe.parts().values():
+            columns |= getattr(part, "columns", {})
+        device = torch.device(device)
+        size = settings.memory_size if recipe.memory_size is None else recipe.memory_size
+        super().__init__(Model(backbone, heads).to(device), Classes(), inputs, size, columns, rng, device)
+        self.optimizer = Optimizer(self.model, settings.lr)
+        self.augment, self.mix = recipe.augment or as_it_is, recipe.mix
+        if isinstance(inputs, ImageInputs):
+            chosen = settings.augment
+            policy = None if chosen.autoaugment == "none" else chosen.autoaugment
+            self.augment = recipe.augment or Augment(policy, chosen.padding, chosen.flip)
+            self.mix = recipe.mix or CutMix(chosen.cutmix)
+        self.buffer_size = recipe.rehearse.buffer_size(settings.batch_size)
+        self.credit = 0.0
+        self.pause: Callable[[], None] = lambda: None  # called between the updates of long training
+        self._answering: Weights = {}
+        self._ties: tuple[tuple[int, int], Ties] | None = None
+
+    def _backbone(self, rng: Generators, inputs: FeatureInputs) -> nn.Module:
+        """A backbone with fresh weights: a copy of the user's own, or one built by name."""
+        if self._template is not None:
+            return copy.deepcopy(self._template)
+        draws = torch.Generator().manual_seed(int(rng["network"].integers(2**63)))
+        chosen = self.settings.network
+        return build_backbone(chosen.name, chosen.stem, chosen.width, draws, inputs.size)
+
+    def renew(self) -> None:
+        """Forget all that the network has learned; memory stays."""
+        self.model.renew(self._backbone(self.rng, self.inputs))
+        self.optimizer = Optimizer(self.model, self.settings.lr)
+
+    # ---- learning
+
+    def observe(self, inputs: Values, labels: Sequence[Sequence[Label]]) -> None:
+        """Learn from samples in the order in which they arrive.
+
+        Each has labels, pairs of a level and a label: one, several at different levels, or none. In memory it
+        counts for the first of them.
+        """
+        self.inputs.check(inputs)
+        check_labels(labels, len(inputs))
+        values = as_tensor(inputs).to(self.device)
+        for row, pairs in enumerate(labels):
+            classes = [self._meet(level, label) for level, label in pairs]
+            by_level = sorted(classes, key=lambda cls: int(self.classes.level_of[cls]))
+            # a copy, for the caller may use its tensor again
+            sample = Sample(values[row].clone(), tuple(by_level), classes[0] if classes else -1)
+            self._arrive(sample)
+
+    def _meet(self, level: int, label: Any) -> int:
+        known = self.classes.find(level, label)
+        if known is not None:
+            return known
+        cls = self.classes.meet(level, label, when=self.samples)
+        self.optimizer.add(self.model.heads.grow())
+        return cls
+
+    def _arrive(self, sample: Sample) -> None:
+        self.samples += 1
+        self.credit += self.settings.updates_per_sample
+        if self.recipe.keep.arrive(self, sample):
+            self.waiting.append(sample)
+            if len(self.waiting) >= self.buffer_size:  # more, after an update that failed
+                self.flush()
+
+    def flush(self) -> None:
+        """Train on what has arrived since the last update, then let the memory have it."""
+        if not self.waiting:
+            return
+        arrivals, rehearse = arrived(self.waiting), self.recipe.rehearse
+        self.due = rehearse.updates_due(self.credit)
+        self.credit = max(0.0, self.credit - self.due)
+        while self.due:
+            self.due -= 1
+            self.update(rehearse.compose(self, arrivals, self.settings.batch_size))
+        for sample in self.waiting:
+            self.recipe.keep.settle(self, sample)
+        self.waiting.clear()
+
+    def task_end(self) -> None:
+        """Tell a method that is not task-free that a task is over."""
+        if self.recipe.consolidate is not None:
+            self.flush()
+            self.recipe.consolidate(self)
+
+    def update(self, batch: Batch, rate: float | None = None) -> None:
+        """One training step on a batch; at `rate` where the method's own schedule does not apply."""
+        if not len(batch):
+            raise RamifyError(
+                "the method gave an empty batch; let `rehearse` take arrivals, or `keep` store before "
+                "training"
+            )
+        if len(batch) == 1:  # batch normalisation needs two values
+            batch = batch.join(batch)
+        targets = Targets.of(batch.labels)
+        if not len(targets):  # no label, nothing to learn
+            return
+        ready = self.inputs.ready(self.augment(self, batch))
+        if self.mix is not None:
+            ready, targets = self.mix(self, batch, ready, targets)
+        self.model.set_training(True)
+        self.model.remember_statistics()
+        features, logits = self.model(ready)
+        forward = Forward(batch, ready, features, logits, targets, self.levels)
+        recipe = self.recipe
+        loss = recipe.minimise.loss(self, forward)
+        value = self._check_finite(loss)
+        recipe.minimise.differentiate(self, loss)
+        self.optimizer.step(recipe.rate.value(self) if rate is None else rate, recipe.minimise.clip)
+        self.updates += 1
+        self.cost.images_forward += len(batch)
+        self.cost.images_backward += len(batch)
+        if rate is None:
+            done = dataclasses.replace(
+                forward, features=features.detach(), logits=logits.detach(), loss=value
+            )
+            for part in (recipe.keep, recipe.rate, recipe.answer):
+                part.learned(self, done)
+
+    def _check_finite(self, loss: Tensor) -> float:
+        value = loss.item()
+        if not np.isfinite(value):
+            self.model.recall_statistics()  # batch normalisation has already taken the broken batch in
+            raise RamifyError(
+                f"the loss became {value} at update {self.updates + 1} (sample {self.samples}, learning rate "
+                f"{self.recipe.rate.value(self):g}); lower --lr or look for broken images. This update was "
+                "not made; what came before it stays learned"
+            )
+        return value
+
+    # ---- asking
+
+    def prepare(self) -> None:
+        """Make the model ready to be asked; called by `predict`."""
+        if not len(self.classes):
+            raise RamifyError("nothing has been learned yet; give the learner a sample before asking it")
+        self._answering = self.recipe.answer.weights(self)
+
+    def logits(self, inputs: Tensor) -> Tensor:
+        """Logits [n, classes] of every class met so far, as the method answers. Call `prepare` before."""
+        self.cost.images_evaluation += len(inputs)
+        return self.look(inputs, self._answering)
+
+    def weights(self) -> Weights:
+        """The network as it answers: all weights and running statistics. Call `prepare` before."""
+        return self.model.state_dict() | self._answering
+
+    def predict(self, inputs: Values, batch_size: int = LOOK) -> npt.NDArray[np.int64]:
+        """The best class of every level, [n, levels], from one pass; -1 where a level has no class yet."""
+        return np.concatenate([self.levels.predict(part) for part in self._ask(inputs, batch_size)])
+
+    def log_probabilities(self, inputs: Values, batch_size: int = LOOK) -> npt.NDArray[np.float64]:
+        """Of every class met so far on its level's head, [n, classes]."""
+        return np.concatenate([self.levels.log_probabilities(part) for part in self._ask(inputs, batch_size)])
+
+    def _ask(self, inputs: Values, batch_size: int) -> Iterator[Tensor]:
+        self.inputs.check(inputs)
+        whole("batch_size", batch_size, 1)
+        self.prepare()
+        for start in range(0, max(1, len(inputs)), batch_size):
+            yield self.logits(as_tensor(inputs[start : start + batch_size]))
+
+    def ties(self) -> Ties:
+        """The tree that the model's own answers about its memory make; kept until more is learned."""
+        self.prepare()
+        now = (self.updates, self.samples)
+        if self._ties is None or self._ties[0] != now:
+            self._ties = now, found_tree(self)
+        return self._ties[1]
+
+    def answer(
+        self, inputs: Values, decodings: Sequence[str], tree: Taxonomy | None = None
+    ) -> dict[str, Ints]:
+        """Several ways to read the same answers: for each the classes at the levels met, [n, levels met].
+
+        They read through the tree that the learner has found; with `, true tree` behind them through `tree`.
+        """
+        log = self.log_probabilities(inputs)
+        found = {}
+        for name in decodings:
+            way, true, _ = name.partition(", true tree")
+            if true and tree is not None:
+                ancestors = ancestors_in(tree, self.classes, by_index=True)
+            else:
+                ancestors = np.empty((0, 0), np.int64) if way == "heads" else self.ties().ancestors()
+            found[name] = decode(way, self.classes, log, ancestors)
+        return found
+
+    # ---- saving
+
+    def state(self) -> State:
+        """Everything that the next update depends on."""
+        waiting = {
+            str(place): {
+                "inputs": sample.inputs,
+                "labels": list(sample.labels),
+                "cls": sample.cls,
+                "slot": sample.slot,
+                "values": dict(sample.values),
+            }
+            for place, sample in enumerate(self.waiting)
+        }
+        parts = {name: part.state() for name, part in self.recipe.parts().items()}
+        return super().state() | {"cost": dataclasses.asdict(self.cost), "waiting": waiting, **parts}
+
+    def restore(self, state: State) -> None:
+        """Become the learner that gave `state`, to the bit."""
+        state = moved(state, self.device)
+        super().restore(state)
+        self.cost = Cost(**state["cost"])
+        for name, part in self.recipe.parts().items():
+            part.restore(state[name])
+        self.waiting = [
+            Sample(**{**sample, "labels": tuple(sample["labels"])}) for sample in state["waiting"].values()
+        ]
+
+
+def check_labels(labels: Sequence[Sequence[Label]], count: int) -> None:
+    """Refuse what is not a list of (level, label) pairs for each sample, at different levels."""
+    if len(labels) != count:
+        raise RamifyError(
+            f"{count} samples and {len(labels)} lists of labels were given; each sample needs one"
+        )
+    for pairs in labels:
+        levels = [level for level, _ in pairs]
+        wrong = [h for h in levels if not isinstance(h, int | np.integer) or isinstance(h, bool) or h < 1]
+        if wrong:
+            raise RamifyError(f"level {wrong[0]!r} was given; levels are whole numbers from 1, the coarsest")
+        if len(set(levels)) < len(levels):
+            raise RamifyError(f"a sample has two labels at one level, {pairs}; give one a level")

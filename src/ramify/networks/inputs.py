@@ -1,0 +1,97 @@
+"""What a learner takes in: how it is checked, stored and made ready for the network."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from ramify.errors import RamifyError
+from ramify.typed import shown, whole
+
+Values = npt.NDArray[Any] | Tensor
+ARRAY_DTYPES: dict[torch.dtype, Any] = {torch.uint8: np.uint8, torch.float32: np.float32}
+
+
+def as_tensor(values: Values) -> Tensor:
+    """Values as a tensor; an array is copied, for it may be read-only."""
+    return values if isinstance(values, Tensor) else torch.from_numpy(values.copy())
+
+
+@dataclass(frozen=True)
+class FeatureInputs:
+    """Vectors of `size` values each, from any source; they go into the network as they are."""
+
+    size: int
+    dtype: torch.dtype = torch.float32
+    what = "features"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of one sample."""
+        return (whole("the size of a feature", self.size, 1),)
+
+    def check(self, values: Values) -> None:
+        """Refuse what is not of this kind."""
+        if not isinstance(values, Tensor | np.ndarray):
+            raise RamifyError(f"{self.what} are a {type(values).__name__}; they must be an array or a tensor")
+        allowed = (self.dtype, ARRAY_DTYPES[self.dtype])
+        if values.dtype not in allowed or tuple(values.shape[1:]) != self.shape:
+            raise RamifyError(
+                f"{self.what} are {values.dtype} of shape {tuple(values.shape)}; they must be "
+                f"{str(self.dtype).removeprefix('torch.')} of shape (n, {', '.join(map(str, self.shape))})"
+            )
+
+    def ready(self, values: Tensor) -> Tensor:
+        """Stored values as the network takes them."""
+        return values
+
+
+@dataclass(frozen=True)
+class ImageInputs(FeatureInputs):
+    """uint8 images [3, size, size]; the network gets (x / 255 − mean) / std of each channel."""
+
+    dtype: torch.dtype = torch.uint8
+    mean: tuple[float, ...] = (0.5, 0.5, 0.5)
+    std: tuple[float, ...] = (0.5, 0.5, 0.5)
+    what = "images"
+
+    def __post_init__(self) -> None:
+        whole("image_size", self.size, 1)
+        for name in ("mean", "std"):
+            object.__setattr__(self, name, _three(name, getattr(self, name)))
+        if not min(self.std) > 0:
+            raise RamifyError(f"std is {self.std}; each of its values must be above 0")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of one image."""
+        return (3, self.size, self.size)
+
+    def ready(self, values: Tensor) -> Tensor:
+        """Normalise [n, 3, size, size]."""
+        mean, std = channels(self.mean, values.device), channels(self.std, values.device)
+        return values.float().sub_(mean).div_(std)
+
+
+@cache
+def channels(values: tuple[float, ...], device: torch.device) -> Tensor:
+    """Values of 0..1, one a channel, for images of 0..255."""
+    return torch.tensor(values, device=device).mul_(255).view(-1, 1, 1)
+
+
+def _three(name: str, values: Any) -> tuple[float, ...]:
+    try:
+        found = np.asarray(values)
+    except (TypeError, ValueError, RuntimeError):  # lists of unlike length, tensors without values
+        found = np.empty(0)
+    if found.dtype.kind not in "iuf" or found.shape != (3,) or not np.isfinite(found).all():
+        raise RamifyError(
+            f"{name} is {shown(values)}; it must be three numbers, one a channel, of images in 0..1"
+        )
+    return tuple(found.tolist())

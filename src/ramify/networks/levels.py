@@ -1,0 +1,133 @@
+"""How the logits of all classes are read level by level, and what each row of a batch is compared with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from ramify.classes import Classes
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float32]
+
+
+class LevelMask:
+    """0 for the classes of a level and -inf for all others, one row a level: [highest level, classes]."""
+
+    def __init__(self, classes: Classes, device: torch.device) -> None:
+        self.classes, self.device = classes, device
+        self._mask = torch.empty(0, 0)
+        self._made_for: Ints | None = None
+
+    def __call__(self) -> Tensor:
+        """The mask for the classes met so far."""
+        level_of = self.classes.level_of  # another array after every new class and every restoration
+        if self._made_for is not level_of:
+            levels = np.arange(1, level_of.max() + 1)
+            mask = np.where(level_of[None] == levels[:, None], 0.0, -np.inf)
+            self._mask = torch.from_numpy(mask.astype(np.float32)).to(self.device)
+            self._made_for = level_of
+        return self._mask
+
+    def predict(self, logits: Tensor) -> Ints:
+        """The best class of every level, [n, levels], -1 where a level has no class yet; one pass for all."""
+        best: Ints = (logits[:, None, :] + self()).argmax(2).cpu().numpy()
+        empty = [h - 1 for h in range(1, best.shape[1] + 1) if not len(self.classes.of_level(h))]
+        best[:, empty] = -1
+        return best
+
+    def log_probabilities(self, logits: Tensor) -> npt.NDArray[np.float64]:
+        """Log-softmax within each level, [n, classes]; in double precision, so that no order is lost."""
+        values = logits.float().cpu().double()
+        for level in self.classes.levels:
+            rows = torch.from_numpy(self.classes.of_level(level))
+            values[:, rows] = values[:, rows].log_softmax(1)
+        found: npt.NDArray[np.float64] = values.numpy()
+        return found
+
+
+@dataclass(frozen=True)
+class Targets:
+    """Label pairs (row, class, weight), the pairs of one row at one level together in a group.
+
+    A sample gives a group for each of its labels; after mixing, a group has a second class, the partner's.
+    """
+
+    rows: Ints | None  # [groups]; None: one group a row, in order
+    classes: Ints  # [groups, 1 or 2], all of one level
+    weights: Floats | None = None  # [groups, 2]; None: one class of weight 1
+
+    @classmethod
+    def of(cls, labels: Ints) -> Targets:
+        """Targets of a batch with these labels, [n, most labels], -1 where a row has fewer."""
+        if labels.shape[1] == 1 and (labels >= 0).all():
+            return cls(None, labels)
+        rows, columns = np.nonzero(labels >= 0)
+        return cls(rows, labels[rows, columns][:, None])
+
+    def mixed(self, partner: Ints, lam: Floats) -> Targets:
+        """Each row mixed with the row `partner`, which has labels at the same levels; λ is its own share."""
+        other, share = partner, lam
+        if self.rows is not None:
+            counts = np.bincount(self.rows, minlength=len(partner))
+            start = np.cumsum(counts) - counts
+            other = start[partner[self.rows]] + np.arange(len(self.rows)) - start[self.rows]
+            share = lam[self.rows]
+        pairs = np.concatenate([self.classes, self.classes[other]], 1)
+        return Targets(self.rows, pairs, np.stack([share, 1 - share], 1))
+
+    def __len__(self) -> int:
+        return len(self.classes)
+
+
+def cross_entropy(logits: Tensor, targets: Targets, levels: LevelMask) -> Tensor:
+    """Cross-entropy of each group on the head of its level, among the classes seen: [groups]."""
+    losses = -_log_probabilities(logits, targets, levels).gather(1, like(logits, targets.classes))
+    if targets.weights is None:
+        return losses[:, 0]
+    return (losses * like(logits, targets.weights)).sum(1)
+
+
+def residuals(logits: Tensor, targets: Targets, levels: LevelMask) -> Tensor:
+    """Softmax minus target of each row, [n, classes]: the gradient of its cross-entropy by its logits.
+
+    A row with several groups gets their mean, one without any 0.
+    """
+    values = _log_probabilities(logits, targets, levels).exp()
+    classes = like(logits, targets.classes)
+    weights = torch.ones_like(classes, dtype=values.dtype)
+    if targets.weights is not None:
+        weights = like(logits, targets.weights)
+    values.scatter_add_(1, classes, -weights)
+    if targets.rows is None:
+        return values
+    counts = np.bincount(targets.rows, minlength=len(logits)).astype(np.float32)
+    total = values.new_zeros(len(logits), values.shape[1])
+    total.index_add_(0, like(logits, targets.rows), values)
+    return total / like(logits, np.maximum(counts, 1))[:, None]
+
+
+def level_sets(labels: Ints, level_of: Ints) -> Ints:
+    """Which rows have labels at the same levels: their level where each has one label, else any number."""
+    levels = np.where(labels >= 0, level_of[labels], 0)
+    if ((levels > 0).sum(1) == 1).all():
+        found: Ints = levels.max(1)
+        return found
+    return np.unique(levels, axis=0, return_inverse=True)[1].reshape(-1)
+
+
+def _log_probabilities(logits: Tensor, targets: Targets, levels: LevelMask) -> Tensor:
+    """Log-softmax over the classes of each group's level: [groups, classes]."""
+    if targets.rows is not None:
+        logits = logits[like(logits, targets.rows)]
+    level = levels.classes.level_of[targets.classes[:, 0]] - 1
+    return torch.log_softmax(logits.float() + levels()[like(logits, level)], 1)
+
+
+def like(tensor: Tensor, values: npt.NDArray[np.generic]) -> Tensor:
+    """An array as a tensor beside another one."""
+    return torch.from_numpy(values).to(tensor.device, non_blocking=True)
