@@ -9,7 +9,9 @@ import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
+
+import tyro
 
 from ramify.cli.parser import Parser
 from ramify.cli.progress import RunProgress
@@ -22,6 +24,9 @@ from ramify.runs.execute import run_config
 from ramify.runs.presets import resolve
 from ramify.runs.result import Result
 from ramify.runs.run import Run
+from ramify.streams import SETUPS
+
+SETUP_HELP = f"Which classes arrive when: {', '.join(SETUPS)}, or package.module:name for your own."
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,7 @@ class Command(Config):
     goes before it. Progress goes to stderr; the folder --out receives the records and the result.
     """
 
+    setup: Annotated[str, tyro.conf.arg(help=SETUP_HELP)] = Config.setup
     preset: str = "quick"
     """paper, small, study, quick, or the path of a TOML file."""
     out: str | None = None
@@ -69,8 +75,6 @@ def parse(argv: list[str]) -> Command:
 
 def _tyro(argv: list[str], default: Command) -> Command:
     """Parse with tyro; its boxed messages become one line."""
-    import tyro
-
     caught = io.StringIO()
     try:
         with contextlib.redirect_stderr(caught):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ramify.methods.settings import ImportanceSettings, PseudoLabelSettings, Settings
+from ramify.streams import find_setup
 from ramify.typed import to_dict, whole, whole_seed
 
 # The fields that a stream depends on, beside the seed.
@@ -36,8 +37,8 @@ class Config(Settings):
     """A dataset's name (`ramify data list`), or the path of your own images."""
     taxonomy: str | None = None
     """Tree for a dataset that does not bring one: a file or a name (`ramify taxonomy show`)."""
-    setup: Literal["single-depth", "multiple-depth", "disjoint", "blurry", "i-blurry"] = "multiple-depth"
-    """Which classes arrive when."""
+    setup: str = "multiple-depth"
+    """Which classes arrive when: a name (`ramify stream list`), or package.module:name for your own."""
     stream: str | None = None
     """A stream of your own (CSV or a saved stream), in place of `setup`."""
     labels: Literal["single", "dual"] = "single"
@@ -71,6 +72,8 @@ class Config(Settings):
             if getattr(self, name) is not None:
                 whole(name, getattr(self, name), 1)
         whole_seed(self.seed)
+        if ":" not in self.setup:  # your own is imported only where its stream is built: reading runs no code
+            find_setup(self.setup)
 
     def digest(self) -> str:
         """A short name for this config, the same wherever it is computed.
