@@ -69,10 +69,11 @@ def desk(tmp_path, monkeypatch):
     (tmp_path / "stream.csv").write_text("\n".join(rows) + "\n")
     tree = [f"{parent},{leaf}" for parent, leaves in COLOURS.items() for leaf in leaves]
     (tmp_path / "tree.csv").write_text("\n".join(["level1,level2", *tree]) + "\n")
-    (tmp_path / "own_method.py").write_text((ROOT / "examples" / "own_method.py").read_text())
+    for name in ("own_method", "own_setup"):
+        (tmp_path / f"{name}.py").write_text((ROOT / "examples" / f"{name}.py").read_text())
+        sys.modules.pop(name, None)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    sys.modules.pop("own_method", None)
     return tmp_path
 
 

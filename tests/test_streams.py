@@ -42,9 +42,8 @@ def test_single_depth(case: tuple[Taxonomy, np.ndarray], seed: int, dual: bool, 
     tree, leaves = case
     parents = tree.sizes[-2]
     groups = data.draw(st.sampled_from([d for d in range(1, 13) if parents % d == 0]))
-    stream = build_stream(
-        "single-depth", leaves, tree, seed, labels="dual" if dual else "single", tasks=groups + 1
-    )
+    labels = {"labels": "dual" if dual else "single"}
+    stream = build_stream("single-depth", leaves, tree, seed, settings=labels, tasks=groups + 1)
     assert stream.tasks == groups + 1
     assert shown(tree, stream) == truth(tree, leaves, stream)
     assert stream.levels == (tree.depth - 1, tree.depth)
@@ -88,7 +87,7 @@ def test_multiple_depth(case: tuple[Taxonomy, np.ndarray], seed: int, data: st.D
 def test_flat_setups(case: tuple[Taxonomy, np.ndarray], seed: int, n: int, m: int, tasks: int) -> None:
     tree, leaves = case
     assume(tasks <= tree.leaves)
-    stream = build_stream("i-blurry", leaves, tree, seed, n=n, m=m, tasks=tasks)
+    stream = build_stream("i-blurry", leaves, tree, seed, settings={"n": n, "m": m}, tasks=tasks)
     assert stream.levels == (tree.depth,)
     assert shown(tree, stream) == truth(tree, leaves, stream)
     assert sorted(stream.image) == list(range(len(leaves)))
@@ -109,7 +108,7 @@ def test_flat_setups(case: tuple[Taxonomy, np.ndarray], seed: int, n: int, m: in
 def test_all_strays_are_dealt_evenly(case: tuple[Taxonomy, np.ndarray], seed: int, tasks: int) -> None:
     tree, leaves = case
     assume(tasks <= min(tree.leaves, len(leaves)))
-    stream = build_stream("i-blurry", leaves, tree, seed, n=0, m=100, tasks=tasks)
+    stream = build_stream("i-blurry", leaves, tree, seed, settings={"n": 0, "m": 100}, tasks=tasks)
     assert np.ptp(np.bincount(stream.task, minlength=tasks)) <= 1
 
 
@@ -135,12 +134,13 @@ HASHES = {
 
 @pytest.mark.parametrize(("setup", "labels"), HASHES)
 def test_streams_are_the_same_on_every_platform(setup: str, labels: str) -> None:
-    stream = build_stream(setup, BALANCED, read_taxonomy("cifar100"), seed=1, labels=labels)
+    own = {"labels": labels} if setup == "single-depth" else None
+    stream = build_stream(setup, BALANCED, read_taxonomy("cifar100"), seed=1, settings=own)
     assert stream.fingerprint[:16] == HASHES[setup, labels]
 
 
 def counts(setup: str, **settings: object) -> list[dict[str, object]]:
-    return build_stream(setup, BALANCED, read_taxonomy("cifar100"), 3, **settings).summary()  # type: ignore[arg-type]
+    return build_stream(setup, BALANCED, read_taxonomy("cifar100"), 3, settings=settings).summary()
 
 
 def test_the_papers_counts_on_cifar100() -> None:
@@ -234,9 +234,9 @@ MANY = np.repeat(np.arange(24), 10)
         ("single-depth", MANY, TWO, {"tasks": 1}, "task counts that work"),
         ("single-depth", MANY, ONE, {}, "needs 2 levels and this tree has 1: .*disjoint"),
         ("single-depth", MANY, TWO, {"levels": [2]}, "uses 2 levels, 1 given"),
-        ("single-depth", MANY, TWO, {"labels": "both"}, "labels 'both'"),
-        ("single-depth", MANY, TWO, {"n": 1}, "use i-blurry"),
-        ("multiple-depth", MANY, TWO, {"labels": "dual"}, "dual with single-depth"),
+        ("single-depth", MANY, TWO, {"settings": {"labels": "both"}}, "labels is 'both'; .*single, dual"),
+        ("single-depth", MANY, TWO, {"settings": {"n": 1}}, "use i-blurry"),
+        ("multiple-depth", MANY, TWO, {"settings": {"labels": "dual"}}, "'dual': .*use single-depth"),
         ("multiple-depth", MANY, TWO, {"tasks": 3}, "one task a level, here 2"),
         ("multiple-depth", MANY, TWO, {"levels": [1, 3]}, "levels 1 to 2"),
         (
@@ -256,9 +256,9 @@ MANY = np.repeat(np.arange(24), 10)
         ("disjoint", MANY[10:], TWO, {}, "too few images: .*'c0' with 0"),
         ("disjoint", MANY, TWO, {"tasks": 25}, "expected 1 to 24"),
         ("disjoint", MANY, TWO, {"tasks": 0}, "expected 1 to 24"),
-        ("blurry", MANY, TWO, {"m": 20}, "use i-blurry"),
-        ("i-blurry", MANY, TWO, {"m": 101}, "percentage"),
-        ("i-blurry", MANY, TWO, {"n": float("nan")}, "percentage"),
+        ("blurry", MANY, TWO, {"settings": {"m": 20}}, "use i-blurry"),
+        ("i-blurry", MANY, TWO, {"settings": {"m": 101}}, "percentage"),
+        ("i-blurry", MANY, TWO, {"settings": {"n": float("nan")}}, "percentage"),
         ("disjoint", MANY, TWO, {"seed": -1}, "seed is -1"),
         ("disjoint", MANY + 1, TWO, {}, "leaf indices run from 1 to 24, the tree has 0 to 23"),
         ("disjoint", MANY * 1.0, TWO, {}, "class indices, found float64"),

@@ -47,6 +47,8 @@ def main(argv: list[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
+    from ramify.streams import SETUPS
+
     parser = Parser(
         prog="ramify compare",
         description="Do the runs of several methods on one stream, and print their table with a paired test. "
@@ -57,7 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--dataset", default="garden", help="a dataset's name, or the path of your own")
     parser.add_argument(
-        "--setup", default="multiple-depth", help="single-depth, multiple-depth, disjoint, blurry or i-blurry"
+        "--setup", default="multiple-depth", help=f"{', '.join(SETUPS)}, or package.module:name for your own"
     )
     parser.add_argument("--labels", choices=("single", "dual"), default="single", help="for single-depth")
     parser.add_argument(

@@ -9,7 +9,9 @@ import re
 import sys
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
+
+import tyro
 
 from ramify.cli.parser import Parser
 from ramify.cli.progress import RunProgress
@@ -24,6 +26,9 @@ from ramify.runs.execute import run_config
 from ramify.runs.presets import resolve
 from ramify.runs.result import Result
 from ramify.runs.run import Run
+from ramify.streams import SETUPS
+
+SETUP_HELP = f"Which classes arrive when: {', '.join(SETUPS)}, or package.module:name for your own."
 
 
 @dataclass(frozen=True)
@@ -34,6 +39,7 @@ class Command(PlainConfig):
     goes before it. Progress goes to stderr; the folder --out receives the records and the result.
     """
 
+    setup: Annotated[str, tyro.conf.arg(help=SETUP_HELP)] = Config.setup
     preset: str = "quick"
     """paper, small, study, quick, or the path of a TOML file."""
     out: str | None = None
@@ -73,8 +79,6 @@ def parse(argv: list[str]) -> Command:
 
 def _tyro(argv: list[str], default: Command) -> Command:
     """Parse with tyro, with the tables of the method's own settings; its boxed messages become one line."""
-    import tyro
-
     caught = io.StringIO()
     try:
         with contextlib.redirect_stderr(caught):

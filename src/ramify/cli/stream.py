@@ -1,12 +1,19 @@
-"""`ramify stream show`: the tasks of a stream, and a picture of which classes arrive when."""
+"""`ramify stream`: the setups; the tasks of a stream, and a picture of which classes arrive when."""
 
 from __future__ import annotations
 
 import argparse
+import ast
+import inspect
 import json
+import re
 import sys
+import textwrap
+from collections.abc import Iterable
+from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ramify.cli.parser import Parser
 from ramify.errors import RamifyError
@@ -14,13 +21,31 @@ from ramify.errors import RamifyError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from ramify.streams import Stream
+    from ramify.streams import Setup, Stream
 
 
 def main(argv: list[str]) -> int:
     """Run `ramify stream`."""
-    args = _parser().parse_args(argv)
+    args = _parser(argv).parse_args(argv)
+    return _list() if args.command == "list" else _show(args)
 
+
+def _list() -> int:
+    from rich.console import Console
+    from rich.table import Table
+
+    from ramify.streams import SETUPS
+
+    table = Table("setup", "levels", "settings", "what arrives", box=None, pad_edge=False)
+    for setup in SETUPS.values():
+        defaults = {} if setup.settings is None else vars(setup.own(None))
+        settings = ", ".join(f"{name} = {value}" for name, value in defaults.items())
+        table.add_row(setup.name, str(setup.levels or "all"), settings, setup.doc)
+    Console(highlight=False).print(table)
+    return 0
+
+
+def _show(args: argparse.Namespace) -> int:
     from ramify.datasets import load_dataset
     from ramify.streams import build_stream
 
@@ -30,13 +55,12 @@ def main(argv: list[str]) -> int:
         dataset.train.leaves,
         dataset.taxonomy,
         args.seed,
-        labels=args.labels,
+        settings=args.settings,
         tasks=args.tasks,
-        n=args.n,
-        m=args.m,
         levels=args.levels,
     )
-    title = f"{dataset.name}, {args.setup}{' (dual)' * (args.labels == 'dual')}, seed {args.seed}"
+    dual = stream.settings.get("labels") == "dual"
+    title = f"{dataset.name}, {args.setup}{' (dual)' * dual}, seed {args.seed}"
     if args.json:
         facts = {"dataset": dataset.name, "setup": args.setup, "seed": args.seed, "settings": stream.settings}
         json.dump({**facts, "tree_levels": stream.levels, "tasks": stream.summary()}, sys.stdout, indent=1)
@@ -49,7 +73,8 @@ def main(argv: list[str]) -> int:
         from ramify.files import beside
         from ramify.streams.picture import draw_stream
 
-        out = args.out or Path(f"stream-{dataset.name}-{args.setup}-seed{args.seed}.png".replace("/", "-"))
+        name = f"stream-{dataset.name}-{args.setup}-seed{args.seed}.png"
+        out = args.out or Path(re.sub(r"[/:\\]", "-", name))
         try:
             with beside(out) as temporary:
                 draw_stream(stream, dataset.taxonomy, title).save(temporary, format="PNG")
@@ -59,26 +84,75 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(argv: list[str]) -> argparse.ArgumentParser:
+    from ramify.streams import SETUPS, find_setup
+
+    # The chosen setup may be one's own, with options of its own.
+    first = Parser(prog="ramify stream", add_help=False, allow_abbrev=False)
+    first.add_argument("--setup")
+    chosen = first.parse_known_args(argv)[0].setup
+    setups = dict.fromkeys(SETUPS.values()) | ({find_setup(chosen): None} if chosen else {})
+
     parser = Parser(prog="ramify stream", description="Show which classes arrive when.")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(metavar="COMMAND", required=True, dest="command")
+    commands.add_parser("list", help="the setups, and what can be set about them")
     show = commands.add_parser("show", help="print the tasks of a stream and draw it")
     show.add_argument("--dataset", required=True, help="a dataset's name, or the path of your own")
     show.add_argument(
-        "--setup", required=True, help="single-depth, multiple-depth, disjoint, blurry or i-blurry"
+        "--setup", required=True, help=f"{', '.join(SETUPS)}, or package.module:name for your own"
     )
     show.add_argument("--seed", type=int, default=0, help="sets the order and the split (default: 0)")
-    show.add_argument("--labels", default="single", help="single or dual, for single-depth (default: single)")
     show.add_argument("--tasks", type=int, help="number of tasks (default: the paper's)")
     show.add_argument("--levels", type=_levels, help="levels of the tree to use, such as 4,5")
-    show.add_argument(
-        "--n", type=float, help="i-blurry: per cent of the classes that are disjoint (default: 50)"
-    )
-    show.add_argument("--m", type=float, help="i-blurry: per cent of the images that stray (default: 10)")
     show.add_argument("--data-dir", type=Path, help="where datasets live (default: RAMIFY_DATA)")
     show.add_argument("--json", action="store_true", help="print data; draw only with --out")
     show.add_argument("--out", type=Path, metavar="PNG", help="the picture's file")
+    show.set_defaults(settings={})
+    _add_settings(show, setups)
     return parser
+
+
+def _add_settings(parser: argparse.ArgumentParser, setups: Iterable[Setup]) -> None:
+    """An option for each setting of these setups; those of one name share it."""
+    helps: dict[str, list[str]] = {}
+    for setup in setups:
+        if setup.settings is not None:
+            docs = _field_docs(setup.settings)
+            for name, default in vars(setup.own(None)).items():
+                told = f"{setup.name}: {docs.get(name, '')} (default: {default})"
+                helps.setdefault(name, []).append(told)
+    for name, texts in helps.items():
+        option = f"--{name.replace('_', '-')}"
+        try:
+            parser.add_argument(option, action=_Setting, metavar=name.upper(), help="; ".join(texts))
+        except argparse.ArgumentError:
+            raise RamifyError(
+                f"a setup has a setting {name!r}, but {option} means something else here: rename it"
+            ) from None
+
+
+class _Setting(argparse.Action):
+    """Collects the setup's settings; a value is JSON where it can be read so, else a text."""
+
+    def __call__(self, parser: Any, namespace: argparse.Namespace, text: Any, option: Any = None) -> None:
+        value = text
+        with suppress(ValueError, RecursionError):
+            value = json.loads(text)
+        namespace.settings = {**namespace.settings, self.dest: value}
+
+
+def _field_docs(cls: type[Any]) -> dict[str, str]:
+    """The text under each field of a dataclass, where its source is at hand."""
+    try:
+        body = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]
+    except (OSError, TypeError, SyntaxError):
+        return {}
+    docs = {}
+    for field, after in pairwise(getattr(body, "body", ())):
+        match field, after:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                docs[name] = text.rstrip(".").replace("%", "%%")
+    return docs
 
 
 def _levels(text: str) -> tuple[int, ...]:

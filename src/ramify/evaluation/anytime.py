@@ -71,7 +71,7 @@ class Evaluator:
             self.subset = np.sort(np.random.default_rng(SUBSET_SEED).permutation(len(leaves))[:subset])
 
     def __call__(self, learner: Answering, whole: bool, every_way: bool = False) -> Evaluation:
-        """Ask the learner about all test images, or about the periodic subset; `every_way` to read answers."""
+        """Ask about all test images or the periodic subset; read the answers in `every_way` there is."""
         asked = self.all if whole else self.subset
         images = self.images if len(asked) == len(self.all) else self.images[asked]
         ways = [*DECODINGS, *(f"{name}{TRUE}" for name in DECODINGS if name != HEADS)]

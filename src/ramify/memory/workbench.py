@@ -127,7 +127,7 @@ class Workbench(Stateful):
         )
 
     def note(self, batch: Batch, name: str, values: Any) -> None:
-        """Keep values [n, …] of a batch's rows in a column: now, or when those that have arrived are stored."""
+        """Keep values [n, …] of a batch's rows in a column; those of rows not stored yet come with them."""
         for row in range(len(batch)):
             if batch.slots[row] >= 0:
                 self.memory.write(name, int(batch.slots[row]), values[row])

@@ -12,6 +12,7 @@ from ramify.errors import RamifyError
 from ramify.hierarchy import DECODINGS
 from ramify.methods import GROUPS, find_method
 from ramify.methods.settings import Settings, with_groups
+from ramify.streams import find_setup
 from ramify.typed import from_dict, to_dict, whole, whole_seed
 
 # The fields that a stream depends on, beside the seed.
@@ -40,8 +41,8 @@ class PlainConfig(Settings):
     """A dataset's name (`ramify data list`), or the path of your own images."""
     taxonomy: str | None = None
     """Tree for a dataset that does not bring one: a file or a name (`ramify taxonomy show`)."""
-    setup: Literal["single-depth", "multiple-depth", "disjoint", "blurry", "i-blurry"] = "multiple-depth"
-    """Which classes arrive when."""
+    setup: str = "multiple-depth"
+    """Which classes arrive when: a name (`ramify stream list`), or package.module:name for your own."""
     stream: str | None = None
     """A stream of your own (CSV or a saved stream), in place of `setup`."""
     labels: Literal["single", "dual"] = "single"
@@ -79,6 +80,8 @@ class PlainConfig(Settings):
         whole_seed(self.seed)
         if self.decode not in DECODINGS:
             raise RamifyError(f"decode is {self.decode!r}; it must be one of {', '.join(DECODINGS)}")
+        if ":" not in self.setup:  # your own is imported only where its stream is built: reading runs no code
+            find_setup(self.setup)
 
     def digest(self) -> str:
         """A short name for this config, the same wherever it is computed.

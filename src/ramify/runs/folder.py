@@ -79,7 +79,8 @@ class RunFolder:
         """The code of one's own, `package.module:name`, that the run's config has ramify import, if any."""
         config = self.about()["config"]
         with fitting(self.path / "config.json"):
-            return next((name for name in (config["method"], config["network"]["name"]) if ":" in name), None)
+            names = (config["method"], config["network"]["name"], config["setup"])
+            return next((name for name in names if ":" in name), None)
 
     def begun(self) -> bool:
         """Whether a run was begun here."""

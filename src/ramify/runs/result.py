@@ -62,7 +62,7 @@ class Result:
     balanced_accuracy: Levels = field(default_factory=dict)
     """A_last with each class counting the same; not in the results of older runs."""
     decoded: dict[str, Levels] = field(default_factory=dict)
-    """A_last of every way to read the same answers; `, true tree`: through the dataset's tree, not the found one."""
+    """A_last of every way to read the same answers, through the found tree or the `true tree`."""
 
     @classmethod
     def of(

@@ -57,15 +57,15 @@ def prepare_stream(config: Config, dataset: Dataset) -> Stream:
         stream.check(dataset)
     else:
         chosen = first_per_class(leaves, config.per_class)
+        labels = None if config.labels == Config.labels else config.labels
+        given = {"labels": labels, "n": config.n, "m": config.m}
         stream = build_stream(
             config.setup,
             leaves[chosen],
             dataset.taxonomy,
             config.seed,
-            labels=config.labels,
+            settings={name: value for name, value in given.items() if value is not None},
             tasks=config.tasks,
-            n=config.n,
-            m=config.m,
             levels=config.levels,
         )
         stream = replace(stream, image=chosen[stream.image], images=len(leaves))

@@ -1,6 +1,9 @@
 """Streams: which image arrives when, with which label at which level."""
 
-from ramify.streams.build import SETUPS, build_stream, default_tasks
+# The order in which they are listed
+from ramify.streams import single_depth, multiple_depth, blurry  # noqa: F401, I001
+from ramify.streams.build import build_stream, default_tasks
+from ramify.streams.setup import SETUPS, Setup, find_setup
 from ramify.streams.stream import Stream
 
-__all__ = ["SETUPS", "Stream", "build_stream", "default_tasks"]
+__all__ = ["SETUPS", "Setup", "Stream", "build_stream", "default_tasks", "find_setup"]

@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ramify.errors import RamifyError
-from ramify.streams import setups
+from ramify.streams.draws import Arrivals
+from ramify.streams.setup import SETUPS, Setup, find_setup, recorded
 from ramify.streams.stream import Stream, labels_of
 from ramify.taxonomy import IntArray, Taxonomy
-from ramify.typed import whole_seed
-
-# How many of the tree's last levels a setup uses unless told; None = all.
-SETUPS: dict[str, int | None] = {
-    "single-depth": 2,
-    "multiple-depth": None,
-    "disjoint": 1,
-    "blurry": 1,
-    "i-blurry": 1,
-}
-# N% disjoint classes, M% strays; only i-Blurry's can be set.
-BLUR = {"disjoint": (100.0, 0.0), "blurry": (0.0, 10.0), "i-blurry": (50.0, 10.0)}
-FLAT_TASKS = 5
-# The paper's single-depth task counts, by the sizes of its levels: CIFAR100, Stanford Cars, ImageNet-Hier100
-PAPER_TASKS: dict[tuple[int, ...], int] = {(20, 100): 6, (9, 196): 10, (10, 100): 6}
+from ramify.typed import Typed, whole, whole_seed
 
 
 def build_stream(
@@ -35,29 +23,29 @@ def build_stream(
     taxonomy: Taxonomy,
     seed: int,
     *,
-    labels: str = "single",
+    settings: Mapping[str, Any] | Typed | None = None,
     tasks: int | None = None,
-    n: float | None = None,
-    m: float | None = None,
     levels: Sequence[int] | None = None,
 ) -> Stream:
     """The stream of a setup, a pure function of its arguments.
 
-    `leaves` are the training images' classes at the tree's deepest level. `labels` is "single" or "dual"
-    (single-depth), `n` and `m` are i-Blurry's percentages, `levels` the levels of the tree to use.
-    `tasks` defaults to `default_tasks`.
+    `setup` is a name (`ramify stream list`) or `package.module:name`. `leaves` are the training images'
+    classes at the tree's deepest level. `settings` are the setup's own, as a mapping or an instance of their
+    class; `tasks` is their number, `default_tasks` if left out; `levels` are the levels of the tree to use.
     """
-    if setup not in SETUPS:
-        raise RamifyError(f"no setup {setup!r}: expected one of {', '.join(SETUPS)}")
-    chosen = _levels(setup, taxonomy, levels)
+    rule = find_setup(setup)
+    own = rule.own(settings)
+    chosen = _levels(rule, taxonomy, levels)
     tree = taxonomy.restrict(chosen)
     all_leaves = _leaves(leaves, taxonomy)
     kept = taxonomy.up(taxonomy.depth, chosen[-1])[all_leaves]
-    count = default_tasks(setup, tree) if tasks is None else tasks
     seed = whole_seed(seed)
     rng = np.random.Generator(np.random.PCG64(seed))
-    settings = _settings(setup, labels, count, n, m)
-    image, level, task = _arrivals(setup, kept, tree, rng, settings)
+    with _blamed(rule):
+        count = whole("tasks", rule.tasks(tree, own) if tasks is None else tasks, 0)
+        rule.check(count, tree, own)
+        image, level, task = (np.asarray(part) for part in rule.arrivals(kept, tree, rng, count, own))
+    _check(rule, (image, level, task), (len(kept), tree.depth, count))
     order = np.lexsort((rng.random(len(image)), task))
     image, level, task = image[order], level[order], task[order]
     return Stream(
@@ -71,80 +59,66 @@ def build_stream(
         classes=tree.sizes,
         taxonomy=taxonomy.fingerprint,
         images=len(all_leaves),
-        settings=settings,
+        settings=recorded(count, own),
     )
 
 
-def default_tasks(setup: str, tree: Taxonomy) -> int:
-    """The task count of a setup on the levels it uses: the paper's where it has one.
-
-    Otherwise single-depth has one task for the parents and, for the children, the divisor of the number of
-    parents that is nearest to the paper's usual 5 (the smaller of two; 1 only for a single parent).
-    """
-    if setup == "multiple-depth":
-        return tree.depth
-    if setup != "single-depth":
-        return FLAT_TASKS
-    parents = tree.sizes[0]
-    candidates = _divisors(parents)[1:] or [1]
-    return PAPER_TASKS.get(tree.sizes) or 1 + min(candidates, key=lambda d: (abs(d - 5), d))
+def default_tasks(setup: str, tree: Taxonomy, settings: Mapping[str, Any] | Typed | None = None) -> int:
+    """The number of tasks of a setup on the levels it uses: the paper's where it has one."""
+    rule = find_setup(setup)
+    return rule.tasks(tree, rule.own(settings))
 
 
-def _settings(setup: str, labels: str, tasks: int, n: float | None, m: float | None) -> dict[str, Any]:
-    """The settings a setup has, refusing those it has not."""
-    if labels not in ("single", "dual") or (labels == "dual" and setup != "single-depth"):
-        raise RamifyError(f"labels {labels!r} with {setup}: expected single, or dual with single-depth")
-    if setup != "i-blurry" and not n is m is None:
-        raise RamifyError(f"n and m cannot be set for {setup}: use i-blurry")
-    if setup == "single-depth":
-        return {"tasks": tasks, "labels": labels}
-    if setup == "multiple-depth":
-        return {"tasks": tasks}
-    blur = {"n": BLUR[setup][0] if n is None else n, "m": BLUR[setup][1] if m is None else m}
-    for key, value in blur.items():
-        if not 0 <= value <= 100:
-            raise RamifyError(f"{key} = {value} must be a percentage from 0 to 100")
-    return {"tasks": tasks, **blur}
+@contextmanager
+def _blamed(rule: Setup) -> Iterator[None]:
+    """What goes wrong in a setup of your own is told as such."""
+    try:
+        yield
+    except RamifyError:
+        raise
+    except Exception as error:
+        raise RamifyError(f"the setup {rule.name} failed ({type(error).__name__}: {error})") from error
 
 
-def _arrivals(
-    setup: str, leaves: IntArray, tree: Taxonomy, rng: np.random.Generator, settings: dict[str, Any]
-) -> setups.Arrivals:
-    tasks = settings["tasks"]
-    if setup == "single-depth":
-        parents = tree.sizes[0]
-        if tasks < 2 or parents % (tasks - 1):
-            works = ", ".join(str(d + 1) for d in _divisors(parents))
-            raise RamifyError(
-                f"{tasks} tasks: one for the parents leaves {tasks - 1}, which do not share {parents} "
-                f"parents equally; task counts that work: {works}"
-            )
-        dual = settings["labels"] == "dual"
-        _enough(leaves, tree, 1 if dual else _least(tasks), f"single-depth with {tasks} tasks")
-        return setups.single_depth(leaves, tree, rng, tasks, dual)
-    if setup == "multiple-depth":
-        if tasks != tree.depth:
-            raise RamifyError(f"{tasks} tasks: multiple-depth has one task a level, here {tree.depth}")
-        _enough(leaves, tree, tree.depth, f"multiple-depth with {tree.depth} levels")
-        return setups.multiple_depth(leaves, tree, rng)
-    if not 1 <= tasks <= tree.leaves:
-        raise RamifyError(f"{tasks} tasks for {tree.leaves} classes: expected 1 to {tree.leaves}")
-    _enough(leaves, tree, 1, setup)
-    return setups.flat(leaves, tree, rng, tasks, settings["n"], settings["m"])
-
-
-def _levels(setup: str, taxonomy: Taxonomy, levels: Sequence[int] | None) -> tuple[int, ...]:
-    wanted = SETUPS[setup]
-    if wanted is not None and taxonomy.depth < wanted:
+def _check(rule: Setup, arrivals: Arrivals, counts: tuple[int, int, int]) -> None:
+    """Refuse arrivals that do not fit the numbers of images, levels and tasks."""
+    shapes = {array.shape for array in arrivals}
+    if (
+        len(shapes) > 1
+        or not len(arrivals[0])
+        or any(a.ndim != 1 or a.dtype.kind not in "iu" for a in arrivals)
+    ):
+        found = ", ".join(f"{array.dtype}{array.shape}" for array in arrivals)
         raise RamifyError(
-            f"{setup} needs {wanted} levels and this tree has {taxonomy.depth}: give it a tree with parents, "
-            "or use disjoint, blurry or i-blurry"
+            f"the setup {rule.name} returned {found}; expected image, level and task: "
+            "whole numbers, equally many of each"
+        )
+    for name, array, low, count in zip(("image", "level", "task"), arrivals, (0, 1, 0), counts, strict=True):
+        if array.min() < low or array.max() >= low + count:
+            raise RamifyError(
+                f"the setup {rule.name} returned {name}s from {array.min()} to {array.max()}; "
+                f"expected {low} to {low + count - 1}"
+            )
+    absent = np.setdiff1d(np.arange(arrivals[2].max()), arrivals[2])
+    if len(absent):
+        raise RamifyError(
+            f"the setup {rule.name} returned nothing for task {absent[0]}; number them 0, 1, 2, …"
+        )
+
+
+def _levels(rule: Setup, taxonomy: Taxonomy, levels: Sequence[int] | None) -> tuple[int, ...]:
+    wanted = rule.levels
+    if wanted is not None and taxonomy.depth < wanted:
+        others = [s.name for s in SETUPS.values() if s.levels is not None and s.levels <= taxonomy.depth]
+        raise RamifyError(
+            f"{rule.name} needs {wanted} levels and this tree has {taxonomy.depth}: "
+            f"give it a tree with parents, or use {', '.join(others)}"
         )
     if levels is None:
         return tuple(range(1 if wanted is None else taxonomy.depth - wanted + 1, taxonomy.depth + 1))
     if wanted not in (None, len(levels)):
         raise RamifyError(
-            f"{setup} uses {wanted} level{'s'[: wanted != 1]}, {len(levels)} given: {list(levels)}"
+            f"{rule.name} uses {wanted} level{'s'[: wanted != 1]}, {len(levels)} given: {list(levels)}"
         )
     return tuple(levels)
 
@@ -158,26 +132,3 @@ def _leaves(leaves: npt.ArrayLike, taxonomy: Taxonomy) -> IntArray:
             f"leaf indices run from {array.min()} to {array.max()}, the tree has 0 to {taxonomy.leaves - 1}"
         )
     return array.astype(np.int64)
-
-
-def _enough(leaves: IntArray, tree: Taxonomy, least: int, setup: str) -> None:
-    counts = np.bincount(leaves, minlength=tree.leaves)
-    short = np.flatnonzero(counts < least)
-    if len(short):
-        name = tree.names(tree.depth)[short[0]]
-        raise RamifyError(
-            f"too few images: {len(short)} of {tree.leaves} classes, such as {name!r} with "
-            f"{counts[short[0]]}, have fewer than the {least} that {setup} needs; "
-            "add images or drop these classes"
-        )
-
-
-def _least(tasks: int) -> int:
-    """The fewest images of a class that leave one for its parent's task and one for its own."""
-    counts = np.arange(tasks + 1)
-    share = setups.child_share(counts, tasks)
-    return int(np.argmax((share > 0) & (share < counts)))
-
-
-def _divisors(number: int) -> list[int]:
-    return [d for d in range(1, number + 1) if number % d == 0]

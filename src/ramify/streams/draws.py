@@ -1,0 +1,42 @@
+"""What setups share: random ranks, and the check that every class has images enough."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ramify.errors import RamifyError
+from ramify.taxonomy import IntArray, Taxonomy
+
+Arrivals = tuple[IntArray, IntArray, IntArray]
+"""(image, level, task) of all arrivals, in any order."""
+
+
+def draw_ranks(group: IntArray, rng: np.random.Generator) -> IntArray:
+    """The rank of each item in a random order of its group.
+
+    Sorting uniform draws, rather than `rng.permutation`, does all groups at once and depends on nothing but
+    the bit stream of the generator.
+    """
+    order = np.lexsort((rng.random(len(group)), group))
+    sizes = np.bincount(group)
+    ranks = np.empty(len(group), np.int64)
+    ranks[order] = np.arange(len(group)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return ranks
+
+
+def draw_order(n: int, rng: np.random.Generator) -> IntArray:
+    """A random order of 0..n-1."""
+    return draw_ranks(np.zeros(n, np.int64), rng)
+
+
+def enough(leaves: IntArray, tree: Taxonomy, least: int, what: str) -> None:
+    """Refuse if a class has fewer than the `least` images that `what` needs."""
+    counts = np.bincount(leaves, minlength=tree.leaves)
+    short = np.flatnonzero(counts < least)
+    if len(short):
+        name = tree.names(tree.depth)[short[0]]
+        raise RamifyError(
+            f"too few images: {len(short)} of {tree.leaves} classes, such as {name!r} with "
+            f"{counts[short[0]]}, have fewer than the {least} that {what} needs; "
+            "add images or drop these classes"
+        )

@@ -1,0 +1,29 @@
+"""HLE multiple-depth: all levels of the tree, coarse to fine."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ramify.errors import RamifyError
+from ramify.streams.draws import Arrivals, draw_ranks, enough
+from ramify.streams.setup import setup
+from ramify.taxonomy import IntArray, Taxonomy
+
+
+def _tasks(tree: Taxonomy, _settings: None) -> int:
+    return tree.depth
+
+
+def _check(tasks: int, tree: Taxonomy, _settings: None) -> None:
+    if tasks != tree.depth:
+        raise RamifyError(f"{tasks} tasks: multiple-depth has one task a level, here {tree.depth}")
+
+
+@setup("multiple-depth", levels=None, tasks=_tasks, check=_check)
+def multiple_depth(
+    leaves: IntArray, tree: Taxonomy, rng: np.random.Generator, tasks: int, _settings: None
+) -> Arrivals:
+    """One task a level, coarse to fine; each class is dealt out equally, remainders to the deepest levels."""
+    enough(leaves, tree, tasks, f"multiple-depth with {tasks} levels")
+    level = tasks - draw_ranks(leaves, rng) % tasks
+    return np.arange(len(leaves)), level, level - 1

@@ -1,0 +1,131 @@
+"""A setup: the rule by which a stream is made; one file a family, your own by `package.module:name`."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from ramify.errors import RamifyError
+from ramify.streams.draws import Arrivals
+from ramify.taxonomy import IntArray, Taxonomy
+from ramify.typed import Typed, from_dict, shown
+
+Arrive = Callable[[IntArray, Taxonomy, np.random.Generator, int, Any], Arrivals]
+Tasks = Callable[[Taxonomy, Any], int]
+CheckTasks = Callable[[int, Taxonomy, Any], None]
+
+
+def at_least_one(tasks: int, _tree: Taxonomy, _settings: Any) -> None:
+    """The check of a setup that names none: any number of tasks from 1."""
+    if tasks < 1:
+        raise RamifyError(f"{tasks} tasks: expected 1 or more")
+
+
+@dataclass(frozen=True)
+class Setup:
+    """One way to make a stream. `settings` below is an instance of its settings, None if it has none."""
+
+    name: str
+    levels: int | None
+    """How many of the tree's last levels it uses unless told; None = all."""
+    tasks: Tasks
+    """(tree, settings) → the number of tasks unless told."""
+    arrivals: Arrive
+    """(leaves, tree, rng, tasks, settings) → (image, level, task) of all arrivals, in any order."""
+    check: CheckTasks = at_least_one
+    """(tasks, tree, settings): refuse, in one line, a number of tasks that does not work."""
+    settings: type[Typed] | None = None
+    """What can be set: a frozen dataclass whose fields all have defaults."""
+    fixed: Typed | None = None
+    """Settings that cannot be changed, for a rule that is shared with another setup."""
+
+    @property
+    def doc(self) -> str:
+        """What arrives, in one line: the beginning of the docstring."""
+        return " ".join((inspect.getdoc(self.arrivals) or "").split("\n\n")[0].split())
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The names of its settings."""
+        return () if self.settings is None else tuple(field.name for field in fields(self.settings))  # type: ignore[arg-type]
+
+    def own(self, given: Mapping[str, Any] | Typed | None) -> Any:
+        """Its settings from what was given (None: the defaults), refusing what it has not."""
+        if self.settings is not None and isinstance(given, self.settings):
+            return given
+        if given is not None and not isinstance(given, Mapping):
+            kind = "nothing" if self.settings is None else f"a mapping or {self.settings.__name__}"
+            raise RamifyError(f"{self.name}: settings are {shown(given)}, expected {kind}")
+        values = dict(given or {})
+        for key in (key for key in values if key not in self.fields):
+            others = [setup.name for setup in SETUPS.values() if key in setup.fields]
+            if others or self.settings is None:
+                instead = f" or use {', '.join(others)}" if others else ""
+                raise RamifyError(
+                    f"{self.name} has no setting {key!r}, found {shown(values[key])}: drop it{instead}"
+                )
+        return self.fixed if self.settings is None else from_dict(self.settings, values, self.name)
+
+
+SETUPS: dict[str, Setup] = {}
+
+
+def setup(
+    name: str,
+    *,
+    levels: int | None,
+    tasks: Tasks,
+    check: CheckTasks = at_least_one,
+    settings: type[Typed] | None = None,
+    fixed: Typed | None = None,
+) -> Callable[[Arrive], Setup]:
+    """Register a setup, whose arrivals the decorated function gives; see `Setup`.
+
+    >>> @setup("mine", levels=None, tasks=lambda tree, settings: tree.depth)      # doctest: +SKIP
+    ... def mine(leaves, tree, rng, tasks, settings):
+    ...     return image, level, task
+    """
+
+    def register(arrivals: Arrive) -> Setup:
+        known = SETUPS.get(name)
+        if known is not None and known.arrivals.__module__.startswith("ramify."):
+            raise RamifyError(f"the setup {name!r} is ramify's own: give yours another name")
+        SETUPS[name] = Setup(name, levels, tasks, arrivals, check, settings, fixed)
+        return SETUPS[name]
+
+    return register
+
+
+def find_setup(name: str) -> Setup:
+    """A setup by its name, or a user's own as `package.module:name`."""
+    if name in SETUPS:
+        return SETUPS[name]
+    if ":" not in name:
+        near = difflib.get_close_matches(name, SETUPS, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise RamifyError(
+            f"no setup {name!r}: expected one of {', '.join(SETUPS)}, or package.module:name{hint}"
+        )
+    module, _, attribute = name.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except Exception as error:  # whatever a user's own module does
+        raise RamifyError(
+            f"setup {name!r} cannot be imported ({type(error).__name__}: {error}); give package.module:name"
+        ) from error
+    if not isinstance(found, Setup):
+        raise RamifyError(
+            f"setup {name!r} is {shown(found)}, expected a function decorated with ramify.streams.setup.setup"
+        )
+    return found
+
+
+def recorded(tasks: int, settings: Any) -> dict[str, Any]:
+    """What a stream keeps of its settings."""
+    return {"tasks": tasks, **({} if settings is None else asdict(settings))}
