@@ -9,11 +9,13 @@ import pytest
 import torch
 
 import pretend
+from ramify import Learner
 from ramify.methods import METHODS
 from ramify.methods import Engine as Trainer
 from ramify.methods.checks import SETTINGS, SIZE, Toy, ToyNetwork
 from ramify.methods.settings import AugmentSettings, ImportanceSettings
 from ramify.statefiles import load_state, save_state
+from ramify.training.augment import Normalize
 
 TOY = Toy.stream(36)
 PARTS = [(0, 11, True), (11, 25, False), (25, 36, True)]  # from, to, whether a task ends there
@@ -106,3 +108,16 @@ def test_answers_follow_a_restored_state_at_once(name, device, tmp_path):
     assert_same(learned(second), wanted)
     again = first.predict(TOY.images.to(device))  # images that are there already
     np.testing.assert_array_equal(again, wanted["answers"])
+
+
+def test_an_export_from_a_device_leaves_the_cpu_alone(tmp_path, monkeypatch):
+    mean, std = (0.4, 0.5, 0.6), (0.2, 0.3, 0.4)  # no other test's, for tensors made of them may be kept
+    with pretend.device() as device:
+        monkeypatch.setattr("ramify.learner.learner.pick_device", lambda name: device)
+        learner = Learner("er", image_size=SIZE, memory_size=24, mean=mean, std=std, network=ToyNetwork())
+        learner.partial_fit(TOY.images, TOY.labels, TOY.levels)
+        for name in ("first.pt2", "second.pt2"):
+            learner.export(tmp_path / name)
+    ready = Normalize(mean, std)(TOY.images)
+    wanted = (TOY.images / 255 - torch.tensor(mean).view(3, 1, 1)) / torch.tensor(std).view(3, 1, 1)
+    torch.testing.assert_close(ready, wanted)
