@@ -14,8 +14,8 @@ State = dict[str, Any]
 class Stateful:
     """A part that changes while it learns. `_state` names the attributes that change.
 
-    Their values are numbers, strings, lists, dicts with text keys, arrays (on the host), tensors (on the device
-    of the learner), None, or objects that have `state()` and `restore()` themselves.
+    Their values are numbers, strings, lists, dicts with text keys, arrays (on the host), tensors (on the
+    learner's device), None, or objects that have `state()` and `restore()` themselves.
     """
 
     _state: ClassVar[tuple[str, ...]] = ()

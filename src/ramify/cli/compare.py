@@ -22,7 +22,12 @@ def main(argv: list[str]) -> int:
     from ramify.reports.write import write_report
     from ramify.sweeps.study import Study
 
-    fixed = {"dataset": args.dataset, "setup": args.setup, "labels": args.labels, **set_values(args.set)}
+    fixed = {
+        "dataset": args.dataset,
+        "setup": args.setup,
+        "single_depth.labels": args.labels,
+        **set_values(args.set),
+    }
     axes = {"method": args.methods.split(","), "seed": list(args.seeds)}
     study = Study.of("compare", axes, fixed, args.preset)
     out = args.out or Path("runs/compare")

@@ -16,12 +16,11 @@ import tyro
 from ramify.cli.parser import Parser
 from ramify.cli.progress import RunProgress
 from ramify.errors import RamifyError
-from ramify.methods import GROUPS, find_method
 from ramify.methods.settings import with_groups
 from ramify.reports.track import Tracking
 from ramify.reports.write import report_run
 from ramify.runs.checkpoint import EVERY
-from ramify.runs.config import Config, PlainConfig, config_type
+from ramify.runs.config import Config, PlainConfig, config_type, tables_of
 from ramify.runs.execute import run_config
 from ramify.runs.presets import resolve
 from ramify.runs.result import Result
@@ -63,7 +62,7 @@ class Command(PlainConfig):
 
     def config(self) -> Config:
         """Only what the result depends on."""
-        kind = config_type(self.method)
+        kind = config_type(self.method, self.setup)
         return kind(**{field.name: getattr(self, field.name) for field in fields(kind)})
 
 
@@ -73,7 +72,7 @@ def parse(argv: list[str]) -> Command:
     for name in ("preset", "method", "dataset", "setup"):
         first.add_argument(f"--{name}", default=getattr(Command, name))
     base = resolve(**vars(first.parse_known_args(argv)[0]))
-    kind = with_groups(Command, GROUPS | dict(find_method(base.method).settings))
+    kind = with_groups(Command, tables_of(base.method, base.setup))
     return _tyro(argv, kind(**{field.name: getattr(base, field.name) for field in fields(base)}))
 
 

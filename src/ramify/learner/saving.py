@@ -64,7 +64,7 @@ def save(learner: Learner, path: Path) -> None:
         "mean": learner.mean,
         "std": learner.std,
         "seed": learner._trainer.rng.seed,
-        "settings": to_dict(learner.settings),
+        "settings": to_dict(learner._trainer.settings),
         "taxonomy": None if tree is None else [tree.path(leaf) for leaf in range(tree.leaves)],
         "leaf_attributes": None if tree is None else tree.leaf_attributes,
         "notes": learner.notes,

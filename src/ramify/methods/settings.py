@@ -84,6 +84,8 @@ class Settings(Typed):
     """Base learning rate of Adam."""
     lr_decay: float = 0.9999
     """Factor on the rate at each update (ER, EWC++, BiC, MIR)."""
+    precision: Literal["fp32", "bf16", "auto"] = "fp32"
+    """What the backbone computes in; auto: bf16 where the device has it and the network gains by it."""
     network: NetworkSettings = field(default_factory=NetworkSettings)
     augment: AugmentSettings = field(default_factory=AugmentSettings)
 

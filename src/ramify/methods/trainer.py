@@ -21,6 +21,7 @@ from ramify.methods.recipe import Method
 from ramify.methods.settings import Settings
 from ramify.networks import FeatureInputs, Heads, ImageInputs, Model, Targets, build_backbone, feature_size
 from ramify.networks.inputs import Values, as_tensor
+from ramify.networks.precision import measured_precision
 from ramify.randomness import Generators
 from ramify.state import State, moved
 from ramify.taxonomy import Taxonomy
@@ -57,7 +58,12 @@ class Trainer(Workbench):
             columns |= getattr(part, "columns", {})
         device = torch.device(device)
         size = settings.memory_size if recipe.memory_size is None else recipe.memory_size
-        super().__init__(Model(backbone, heads).to(device), Classes(), inputs, size, columns, rng, device)
+        precision = settings.precision
+        if precision == "auto":
+            precision = measured_precision(backbone, inputs, settings.batch_size, device)
+        self.settings = dataclasses.replace(settings, precision=precision)  # what is restored keeps it
+        model = Model(backbone, heads, precision).to(device)
+        super().__init__(model, Classes(), inputs, size, columns, rng, device)
         self.optimizer = Optimizer(self.model, settings.lr)
         self.augment, self.mix = recipe.augment or as_it_is, recipe.mix
         if isinstance(inputs, ImageInputs):

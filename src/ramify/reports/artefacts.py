@@ -137,7 +137,11 @@ class Reproduction:
         self.cells: dict[tuple[Stream, str], tuple[StudyRun, ...]] = {}
         for stream in self.streams:
             for line in artefact.lines:
-                where = {"dataset": stream.dataset, "setup": stream.setup, "labels": stream.labels}
+                where = {
+                    "dataset": stream.dataset,
+                    "setup": stream.setup,
+                    "single_depth.labels": stream.labels,
+                }
                 settings = {**(fixed or {}), **where, "method": line.method}
                 if line.period != 1:
                     default = resolve(preset, line.method, stream.dataset, stream.setup)[FlexibleSettings].T

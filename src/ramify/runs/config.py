@@ -11,21 +11,19 @@ from typing import TYPE_CHECKING, Any, Literal
 from ramify.errors import RamifyError
 from ramify.hierarchy import DECODINGS
 from ramify.methods import GROUPS, find_method
-from ramify.methods.settings import Settings, with_groups
-from ramify.streams import find_setup
+from ramify.methods.settings import Settings, field_name, with_groups
+from ramify.streams import SETUPS, find_setup
+from ramify.streams.single_depth import SingleDepth
 from ramify.typed import from_dict, to_dict, whole, whole_seed
 
 # The fields that a stream depends on, beside the seed.
 STREAM = (
     "dataset",
     "setup",
-    "labels",
     "taxonomy",
     "stream",
     "tasks",
     "levels",
-    "n",
-    "m",
     "per_class",
     "limit",
 )
@@ -45,16 +43,10 @@ class PlainConfig(Settings):
     """Which classes arrive when: a name (`ramify stream list`), or package.module:name for your own."""
     stream: str | None = None
     """A stream of your own (CSV or a saved stream), in place of `setup`."""
-    labels: Literal["single", "dual"] = "single"
-    """single-depth: each image once, or again with its child label."""
     tasks: int | None = None
     """Number of tasks, where the setup leaves a choice."""
     levels: tuple[int, ...] | None = None
     """Levels of the dataset's tree to use."""
-    n: float | None = None
-    """i-blurry: percentage of disjoint classes."""
-    m: float | None = None
-    """i-blurry: percentage of images that stray."""
     per_class: int | None = None
     """Use only the first so many training images of each leaf."""
     limit: int | None = None
@@ -83,6 +75,23 @@ class PlainConfig(Settings):
         if ":" not in self.setup:  # your own is imported only where its stream is built: reading runs no code
             find_setup(self.setup)
 
+    @property
+    def labels(self) -> str:
+        """Single or dual: whether single-depth shows each image once, or again with its child label."""
+        return self[SingleDepth].labels
+
+    def stream_fields(self) -> dict[str, Any]:
+        """What the stream depends on, beside the seed."""
+        return {name: getattr(self, name) for name in (*STREAM, *setup_tables(self.setup))}
+
+    def setup_settings(self) -> Any:
+        """The settings of the setup, refusing those given for another one."""
+        own = field_name(find_setup(self.setup).name)
+        for name, kind in setup_tables(self.setup).items():
+            if name != own and getattr(self, name) != kind():
+                raise RamifyError(f"{name} is set, but the setup is {self.setup}; drop it or choose {name}")
+        return getattr(self, own, None)
+
     def digest(self) -> str:
         """A short name for this config, the same wherever it is computed.
 
@@ -92,9 +101,22 @@ class PlainConfig(Settings):
         first = to_dict(type(self)())
         for name, values in FIRST.items():
             first[name] |= values
-        text = json.dumps(_difference(to_dict(self), first), sort_keys=True)
+        different = _difference(to_dict(self), first)
+        for name in SETUP_GROUPS:
+            different |= different.pop(name, {})  # they once had no table of their own
+        text = json.dumps(different, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
+
+def setup_tables(setup: str) -> dict[str, type[Any]]:
+    """The tables of the setups here, and of your own."""
+    own = find_setup(setup)
+    return SETUP_GROUPS | ({} if own.settings is None else {field_name(own.name): own.settings})
+
+
+SETUP_GROUPS: dict[str, type[Any]] = {
+    field_name(name): one.settings for name, one in SETUPS.items() if one.settings is not None
+}
 
 # Defaults as they first were, where they have changed: for the names of runs.
 FIRST: dict[str, dict[str, Any]] = {"importance": {"kind": "sweep"}, "pl": {"exact": True}}
@@ -102,12 +124,17 @@ FIRST: dict[str, dict[str, Any]] = {"importance": {"kind": "sweep"}, "pl": {"exa
 if TYPE_CHECKING:
     Config = PlainConfig
 else:
-    Config = with_groups(PlainConfig, GROUPS)
+    Config = with_groups(PlainConfig, GROUPS | SETUP_GROUPS)
 
 
-def config_type(method: str) -> type[Config]:
-    """Configs of a method, with the tables of its own settings; one's own method is imported for them."""
-    return with_groups(PlainConfig, GROUPS | dict(find_method(method).settings))
+def tables_of(method: str, setup: str = "multiple-depth") -> dict[str, type[Any]]:
+    """The tables of all methods and setups here, and of your own, which are imported for them."""
+    return GROUPS | dict(find_method(method).settings) | setup_tables(setup)
+
+
+def config_type(method: str, setup: str = "multiple-depth") -> type[Config]:
+    """Configs of a method and a setup, with the tables of their settings."""
+    return with_groups(PlainConfig, tables_of(method, setup))
 
 
 def read_config(values: Any, where: str, own_code: bool = False) -> Config:
@@ -115,13 +142,27 @@ def read_config(values: Any, where: str, own_code: bool = False) -> Config:
 
     Only with `own_code` is a method of one's own imported; otherwise its tables are taken as they stand.
     """
-    method = values.get("method") if isinstance(values, dict) else None
     kind = Config
-    if isinstance(method, str) and ":" in method:
-        known = {f.name for f in dataclasses.fields(Config)}
-        tables = {n: v for n, v in values.items() if n not in known and isinstance(v, dict)}
-        kind = config_type(method) if own_code else with_groups(PlainConfig, GROUPS | _as_they_stand(tables))
+    if isinstance(values, dict):
+        values = _as_now(values)
+        named = [values.get(name, getattr(Config, name)) for name in ("method", "setup")]
+        if all(isinstance(name, str) for name in named) and ":" in "".join(named):
+            known = {f.name for f in dataclasses.fields(Config)}
+            tables = {n: v for n, v in values.items() if n not in known and isinstance(v, dict)}
+            standing = GROUPS | SETUP_GROUPS | _as_they_stand(tables)
+            kind = config_type(*named) if own_code else with_groups(PlainConfig, standing)
     return from_dict(kind, values, where, from_dict(kind, FIRST, where, kind()))
+
+
+def _as_now(values: dict[str, Any]) -> dict[str, Any]:
+    """Fields that once stood outside of their setup's table, in it."""
+    values = dict(values)
+    for name, kind in SETUP_GROUPS.items():
+        inside = {f.name: values.pop(f.name) for f in dataclasses.fields(kind) if f.name in values}
+        given = {key: value for key, value in inside.items() if value is not None}
+        if given:
+            values[name] = values.get(name, {}) | given
+    return values
 
 
 def _as_they_stand(tables: dict[str, dict[str, Any]]) -> dict[str, type[Any]]:

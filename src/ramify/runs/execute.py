@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -43,6 +44,8 @@ def run_config(
     folder.refuse_occupied(resume, force)
     checkpoints = Checkpoints(folder, checkpoint_every)
     _set_threads(threads, folder.about()["machine"].get("threads") if resume and folder.begun() else None)
+    if config.precision == "auto" and resume and folder.begun():  # as it was measured when the run began
+        config = replace(config, precision=folder.about()["config"].get("precision", "fp32"))
     run = Run(config, prepare_dataset(config, data_dir), device)
     with folder.locked(), checkpoints.listening():
         folder.refuse_occupied(resume, force)

@@ -39,7 +39,7 @@ def _preset(name: str) -> dict[str, Any]:
 def resolve(preset: str, method: str, dataset: str, setup: str) -> Config:
     """The config of a preset for this choice: [all], then the dataset's, the setup's, the method's own."""
     tables = _preset(preset)
-    kind = config_type(method)
+    kind = config_type(method, setup)
     chosen = kind(method=method, dataset=dataset)
     chosen = from_dict(kind, {"setup": setup}, "setup", chosen)
     layers = [("all", tables.pop("all", {}))]

@@ -57,14 +57,12 @@ def prepare_stream(config: Config, dataset: Dataset) -> Stream:
         stream.check(dataset)
     else:
         chosen = first_per_class(leaves, config.per_class)
-        labels = None if config.labels == Config.labels else config.labels
-        given = {"labels": labels, "n": config.n, "m": config.m}
         stream = build_stream(
             config.setup,
             leaves[chosen],
             dataset.taxonomy,
             config.seed,
-            settings={name: value for name, value in given.items() if value is not None},
+            settings=config.setup_settings(),
             tasks=config.tasks,
             levels=config.levels,
         )
@@ -108,6 +106,7 @@ class Run:
         settings = replace(config, memory_size=len(self.stream)) if method.offline else config
         inputs = ImageInputs(dataset.image_size, mean=dataset.mean, std=dataset.std)
         self.trainer = Trainer(method, settings, inputs, config.seed, pick_device(device))
+        self.config = replace(config, precision=self.trainer.settings.precision)  # auto: as measured
         self.evaluator = Evaluator(
             dataset.test, dataset.taxonomy, self.stream.levels, config.eval_images, config.decode
         )

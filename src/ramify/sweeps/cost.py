@@ -16,7 +16,7 @@ from ramify.methods.epochs import EpochSettings
 from ramify.networks import build_backbone
 from ramify.randomness import Generators
 from ramify.rehearsal import Rehearsal
-from ramify.runs.config import STREAM, Config
+from ramify.runs.config import Config
 from ramify.runs.presets import resolve
 from ramify.runs.result import Result
 from ramify.runs.run import evaluated_at, prepare_dataset, prepare_stream
@@ -64,7 +64,7 @@ class Costing:
 
     def stream(self, config: Config, dataset: Dataset) -> Stream:
         """The stream of a run, or one of another seed."""
-        key = replace(Config(), **{name: getattr(config, name) for name in STREAM})
+        key = replace(type(config)(), **config.stream_fields())
         if key not in self._streams:
             self._streams[key] = prepare_stream(key, dataset)
         return self._streams[key]
@@ -147,9 +147,9 @@ def forward_cost(name: str, stem: str, width: float, image_size: int) -> float:
 
 def at_paper_scale(config: Config) -> Config:
     """The same question with the paper's settings: method, dataset, stream and seed stay."""
-    asked = ("taxonomy", "stream", "labels", "tasks", "levels", "n", "m", "seed")
     paper = resolve("paper", config.method, config.dataset, config.setup)
-    return replace(paper, **{name: getattr(config, name) for name in asked})
+    asked = {n: v for n, v in config.stream_fields().items() if n not in ("per_class", "limit")}
+    return replace(paper, **asked, seed=config.seed)
 
 
 @dataclass(frozen=True)

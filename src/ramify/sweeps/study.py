@@ -115,47 +115,62 @@ def _block(where: str, common: Values, own: Values | None = None) -> list[StudyR
     axes, fixed = tables["axes"], tables["fixed"]
     axes = {axis: values for axis, values in axes.items() if axis not in _flat(own.get("fixed", {}))}
     for axis, values in axes.items():
-        _check_axis(where, axis, values, axes.get("method", [fixed.get("method", Config.method)]))
+        _check_axis(where, axis, values)
     fixed = {field: value for field, value in fixed.items() if field not in axes}
-    methods = axes.get("method", [fixed.get("method", Config.method)])
-    _check_fields(methods, fixed, f"study {where} [fixed]")
+    kinds = _kinds(axes, fixed)
+    _check_fields(kinds, fixed, f"study {where} [fixed]")
+    for axis, values in axes.items():
+        for value in values:
+            _check_fields(kinds, {axis: value}, f"study {where} [axes]")
     look_up = functools.cache(functools.partial(_preset, preset))  # a preset is read once for each choice
     return [
-        _resolved(where, preset, look_up, fixed | _flat(dict(zip(axes, choice, strict=True))))
+        _resolved(where, preset, look_up, fixed | _flat(dict(zip(axes, choice, strict=True))), kinds)
         for choice in itertools.product(*axes.values())
     ]
 
 
-def _check_fields(methods: Any, values: Values, where: str) -> None:
+def _kinds(axes: Values, fixed: Values) -> list[type[Config]]:
+    """The configs of all methods and setups of a block, each with the tables of their own settings."""
+    named = [axes.get(key, [fixed.get(key, getattr(Config, key))]) for key in ("method", "setup")]
+    texts = [[name for name in names if isinstance(name, str)] for names in named]
+    return [config_type(method, setup) for method, setup in itertools.product(*texts)] or [Config]
+
+
+def _check_fields(kinds: list[type[Config]], values: Values, where: str) -> None:
     """An unknown field or a value of the wrong type is named before any run is made.
 
-    It may belong to some of the methods only: the others pass over the table of another's own settings.
+    A table may belong to some of the methods only; the others pass over it.
     """
-    kinds = [config_type(name) for name in methods if isinstance(name, str)] or [Config]
-    own = {f.name for kind in kinds for f in dataclasses.fields(kind)}
     for kind in kinds:
-        known = {f.name for f in dataclasses.fields(kind)}
-        nested = {n: v for n, v in _nested(values).items() if n in known or n.replace("-", "_") not in own}
-        from_dict(kind, nested, where)
+        from_dict(kind, _passed_over(values, kind, kinds), where)
 
 
-def _check_axis(where: str, axis: str, values: Any, methods: Any) -> None:
+def _passed_over(values: Values, kind: type[Config], kinds: Iterable[type[Config]]) -> dict[str, Any]:
+    """Nested values without the tables that only others have."""
+    own, all_known = _fields(kind), set().union(*map(_fields, kinds))
+    return {name: v for name, v in _nested(values).items() if name in own or name not in all_known}
+
+
+def _fields(kind: type[Config]) -> set[str]:
+    return {field.name for field in dataclasses.fields(kind)}
+
+
+def _check_axis(where: str, axis: str, values: Any) -> None:
     if not isinstance(values, list | tuple):
         raise RamifyError(
             f"study {where} [axes]: {axis} is {values!r}; an axis is a list (one value goes into [fixed])"
         )
-    for value in values:
-        _check_fields(methods if axis != "method" else [value], {axis: value}, f"study {where} [axes]")
     if not values:
         raise RamifyError(f"study {where} [axes]: {axis} is empty; give it a value or take it out")
 
 
-def _resolved(where: str, preset: str, look_up: Callable[..., Config], values: Values) -> StudyRun:
+def _resolved(
+    where: str, preset: str, look_up: Callable[..., Config], values: Values, kinds: list[type[Config]]
+) -> StudyRun:
     """One choice of values, over what the preset says for its method, dataset and setup."""
     default = Config()
     base = look_up(*(values.get(key, getattr(default, key)) for key in ("method", "dataset", "setup")))
-    known = {f.name for f in dataclasses.fields(base)}
-    nested = {name: value for name, value in _nested(values).items() if name in known}
+    nested = _passed_over(values, type(base), kinds)
     return StudyRun(from_dict(type(base), nested, f"study {where}", base), preset)
 
 
