@@ -27,9 +27,7 @@ SETUPS = {
     "blurry": {},
     "i-blurry": {},
 }
-METHODS = (
-    "er ewc++ bic mir rm gdumb clib fms pl pl-fms pl-fms-t oracle".split()
-)
+METHODS = ["er", "ewc++", "bic", "mir", "rm", "gdumb", "clib", "fms", "pl", "pl-fms", "pl-fms-t", "oracle"]
 VARIANTS: dict[str, dict[str, Any]] = {
     "sweep, exact": {"importance": {"kind": "sweep"}, "pl": {"exact": True}},
     "first-order": {"importance": {"kind": "first-order"}},
@@ -103,7 +101,9 @@ def main(out: str, before: str | None = None) -> int:
     Path(out).write_text(json.dumps(found, indent=1) + "\n")
     known = json.loads(Path(before).read_text()) if before else {}
     moved = [
-        f"{name}: {kind}" for name, said in found.items() for kind in said
+        f"{name}: {kind}"
+        for name, said in found.items()
+        for kind in said
         if name in known and known[name][kind] != said[kind]
     ]
     print(*moved, f"{len(found)} runs, {len(moved)} digests differ", sep="\n")

@@ -14,7 +14,6 @@ from typing import Literal
 from ramify.cli.parser import Parser
 from ramify.cli.progress import RunProgress
 from ramify.errors import RamifyError
-from ramify.reports.track import Tracking
 from ramify.reports.write import report_run
 from ramify.runs.checkpoint import EVERY
 from ramify.runs.config import Config
@@ -22,6 +21,7 @@ from ramify.runs.execute import run_config
 from ramify.runs.presets import resolve
 from ramify.runs.result import Result
 from ramify.runs.run import Run
+from ramify.runs.track import Tracking
 
 
 @dataclass(frozen=True)
