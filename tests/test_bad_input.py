@@ -173,8 +173,6 @@ COMMAND_LINES = {
     "export of nothing": case("export nowhere", "nowhere"),
     "watch of nothing": case("watch nowhere", "nowhere"),
     "table": case("reproduce table99", "table99"),
-    "soak's method": case("soak --method ear", "no method 'ear'"),
-    "soak's kills": case("soak --kills -1", "kills", "-1"),
 }
 
 CONFIGS = {

@@ -21,7 +21,7 @@ from ramify.errors import RamifyError
 from ramify.runs import run_config
 from ramify.runs.folder import RunFolder
 from ramify.runs.run import Run
-from ramify.runs.soak import differences
+from soak import differences
 from tiny_runs import tiny
 
 CONFIG = tiny()
