@@ -403,7 +403,7 @@ CASES = {
 
 def everything(place: Path) -> dict[str, bytes | None]:
     """All folders and files below one, but locks, which say nothing."""
-    paths = (path for path in place.rglob("*") if path.name != ".lock")
+    paths = (path for path in place.rglob("*") if not path.name.startswith(".lock"))
     return {str(path.relative_to(place)): path.read_bytes() if path.is_file() else None for path in paths}
 
 

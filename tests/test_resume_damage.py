@@ -66,7 +66,7 @@ def checkpoints(out: Path) -> list[Path]:
 
 
 def content(out: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in out.iterdir() if path.name != ".lock"}
+    return {path.name: path.read_bytes() for path in out.iterdir() if not path.name.startswith(".lock")}
 
 
 def resume(out: Path, **options: Any) -> RunFolder:

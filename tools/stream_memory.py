@@ -53,7 +53,7 @@ def write_manifest(folder: Path, images: int, rng: np.random.Generator) -> Path:
 
 
 class Watch(threading.Thread):
-    """Samples the memory twenty times a second."""
+    """Samples the memory two hundred times a second."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
@@ -62,7 +62,7 @@ class Watch(threading.Thread):
 
     def run(self) -> None:
         """Sample until stopped."""
-        while not self.stopped.wait(0.05):
+        while not self.stopped.wait(0.005):
             self.samples.append((time.monotonic(), *memory()))
 
     def report(self, title: str, count: int) -> float:

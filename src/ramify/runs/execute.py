@@ -44,7 +44,7 @@ def run_config(
     checkpoints = Checkpoints(folder, checkpoint_every)
     _set_threads(threads, folder.about()["machine"].get("threads") if resume and folder.begun() else None)
     run = Run(config, prepare_dataset(config, data_dir), device)
-    with folder.locked(), checkpoints.listening():
+    with folder.locked(), checkpoints.signals:
         folder.refuse_occupied(resume, force)
         if resume and folder.begun():
             refuse_differences(run.identity(), folder.about(), f"{folder.path}/config.json")
