@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 def main(argv: list[str]) -> int:
     """Run `ramify stream`."""
     args = _parser().parse_args(argv)
+    if args.out is not None and args.out.suffix not in (".svg", ".png"):
+        raise RamifyError(f"--out {args.out} ends in neither .svg nor .png; choose one of them")
 
     from ramify.datasets import load_dataset
     from ramify.streams import build_stream
@@ -46,15 +48,10 @@ def main(argv: list[str]) -> int:
 
         Console(highlight=False).print(_table(stream, title))
     if args.out or not args.json:
-        from ramify.files import beside
-        from ramify.streams.picture import draw_stream
+        from ramify.reports.figures.stream import stream_figure
 
-        out = args.out or Path(f"stream-{dataset.name}-{args.setup}-seed{args.seed}.png".replace("/", "-"))
-        try:
-            with beside(out) as temporary:
-                draw_stream(stream, dataset.taxonomy, title).save(temporary, format="PNG")
-        except OSError as error:
-            raise RamifyError(f"cannot write {out}: {error.strerror}; choose another --out") from error
+        out = args.out or Path(f"stream-{dataset.name}-{args.setup}-seed{args.seed}.svg".replace("/", "-"))
+        stream_figure(stream, dataset.taxonomy, title).save(out)
         sys.stderr.write(f"picture: {out}\n")
     return 0
 
@@ -77,7 +74,7 @@ def _parser() -> argparse.ArgumentParser:
     show.add_argument("--m", type=float, help="i-blurry: per cent of the images that stray (default: 10)")
     show.add_argument("--data-dir", type=Path, help="where datasets live (default: RAMIFY_DATA)")
     show.add_argument("--json", action="store_true", help="print data; draw only with --out")
-    show.add_argument("--out", type=Path, metavar="PNG", help="the picture's file")
+    show.add_argument("--out", type=Path, metavar="FILE", help="the picture's file, .svg or .png")
     return parser
 
 
