@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import subprocess
 import sys
@@ -13,6 +12,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 from PIL import Image
+
+from ramify.locks import hold
 
 # A busy machine is no defect of the code.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -38,8 +39,7 @@ def _unpack(config: pytest.Config, name: str) -> Path:
     if not (REAL / "unpack").exists():
         pytest.skip(f"the real images of {name} are not at hand (no shared/data beside the project)")
     folder = Path(config.cache.mkdir("real-data"))
-    with (folder / f"{name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with hold(folder / f"{name}.lock"):
         done = folder / f"{name}.done"
         if not done.exists():
             subprocess.run(

@@ -177,8 +177,6 @@ COMMAND_LINES = {
     "export of nothing": case("export nowhere", "nowhere"),
     "watch of nothing": case("watch nowhere", "nowhere"),
     "table": case("reproduce table99", "table99"),
-    "soak's method": case("soak --method ear", "no method 'ear'"),
-    "soak's kills": case("soak --kills -1", "kills", "-1"),
 }
 
 CONFIGS = {
@@ -409,7 +407,7 @@ CASES = {
 
 def everything(place: Path) -> dict[str, bytes | None]:
     """All folders and files below one, but locks, which say nothing."""
-    paths = (path for path in place.rglob("*") if path.name != ".lock")
+    paths = (path for path in place.rglob("*") if not path.name.startswith(".lock"))
     return {str(path.relative_to(place)): path.read_bytes() if path.is_file() else None for path in paths}
 
 

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from ramify.bench import table
+from ramify.bench.augment import batch_making
 from ramify.bench.measure import (
     admission,
     checkpoint_share,
@@ -80,6 +81,12 @@ def test_the_other_figures_are_of_the_right_size() -> None:
     found = checkpoint_share(WORK, 1)
     assert found["bytes"] > 48 * 3 * 32 * 32
     assert found["share"] == pytest.approx(found["seconds"] / 300)
+
+
+def test_the_steps_of_a_batch_are_timed() -> None:
+    found = batch_making(16, 32, "cifar10", 30)
+    assert found["crop and flip"] < found["all augmentation"] < 1
+    assert min(found.values()) > 0
 
 
 def test_the_peak_memory_is_that_of_the_learner_alone() -> None:

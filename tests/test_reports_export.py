@@ -16,8 +16,8 @@ from ramify.cli import main
 from ramify.errors import RamifyError
 from ramify.reports.data import load_runs
 from ramify.reports.export import record_rows, result_rows
-from ramify.reports.track import TRACKERS, Tracking, find_tracker, metrics
 from ramify.runs.execute import run_config
+from ramify.runs.track import TRACKERS, Tracking, find_tracker, metrics
 from tiny_runs import tiny
 
 
@@ -206,7 +206,7 @@ def test_mistakes_are_one_line(command: list[str], said: str, capsys: pytest.Cap
 
 
 def test_a_figure_of_the_paper_from_finished_runs(tmp_path: Path) -> None:
-    from ramify.reports.artefacts import ARTEFACTS, Reproduction
+    from ramify.sweeps.experiments import ARTEFACTS, Reproduction
 
     chosen = Reproduction(ARTEFACTS["fig4"], "quick", (0,))
     for run in chosen.study:

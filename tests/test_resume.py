@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import shlex
@@ -17,12 +18,14 @@ import pytest
 
 from ramify.cli import main
 from ramify.cli.progress import RunProgress
+from ramify.errors import RamifyError
 from ramify.methods import METHODS
 from ramify.methods.settings import ImportanceSettings, NetworkSettings, PseudoLabelSettings
 from ramify.runs import Stopped, run_config
 from ramify.runs.folder import RunFolder
 from ramify.runs.run import Run
-from ramify.runs.soak import differences, soak
+from soak import differences, soak
+from soak import main as try_resume
 from tiny_runs import tiny
 
 KILLS = 3
@@ -38,9 +41,9 @@ CONFIGS = {method: tiny(method) for method in METHODS} | {
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_a_run_that_is_killed_and_continued_is_the_same_to_the_bit(name: str, tmp_path: Path) -> None:
-    outcome = soak(CONFIGS[name], tmp_path, KILLS, seed=zlib.crc32(name.encode()))
-    assert outcome.differences == ()
-    assert outcome.kills, "the run ended before the first kill"
+    trial = soak(CONFIGS[name], tmp_path, KILLS, seed=zlib.crc32(name.encode()))
+    assert trial.differences == ()
+    assert trial.kills, "the run ended before the first kill"
 
 
 def test_a_resnet_is_continued_to_the_bit(tmp_path: Path) -> None:
@@ -53,6 +56,17 @@ def test_the_trial_sees_a_difference(tmp_path: Path) -> None:
         run_config(tiny(seed=seed), tmp_path / name, threads=1)
     found = differences(RunFolder(tmp_path / "one"), RunFolder(tmp_path / "other"))
     assert {"model.safetensors", "result: final_accuracy", "record 1: accuracy"} <= set(found)
+
+
+def test_the_tool_tries_it_and_refuses_what_it_cannot_do(capsys: pytest.CaptureFixture[str]) -> None:
+    assert try_resume(["--method", "er", "--limit", "64", "--kills", "1", "--checkpoint-every", "0"]) == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out)["differences"] == []
+    assert "the same to the bit" in said.err
+    with pytest.raises(RamifyError, match="kills is -1"):
+        try_resume(["--kills", "-1"])
+    with pytest.raises(RamifyError, match="no method 'ear'"):
+        try_resume(["--method", "ear"])
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from ramify.errors import RamifyError
 from ramify.runs import run_config
 from ramify.runs.folder import RunFolder
 from ramify.runs.run import Run
-from ramify.runs.soak import differences
+from soak import differences
 from tiny_runs import tiny
 
 CONFIG = tiny()
@@ -66,7 +66,7 @@ def checkpoints(out: Path) -> list[Path]:
 
 
 def content(out: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in out.iterdir() if path.name != ".lock"}
+    return {path.name: path.read_bytes() for path in out.iterdir() if not path.name.startswith(".lock")}
 
 
 def resume(out: Path, **options: Any) -> RunFolder:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -216,11 +217,17 @@ def test_the_command_prints_and_draws(
     assert main(command) == 0
     printed = capsys.readouterr()
     assert "2 (tree level 5)" in printed.out
-    assert "stream-small-single-depth-seed5.png" in printed.err
-    with Image.open("stream-small-single-depth-seed5.png") as picture:
-        picture.load()
-        assert picture.size[0] > 1000
-        assert len(picture.getcolors(1 << 20)) > 20
+    assert "stream-small-single-depth-seed5.svg" in printed.err
+    drawn = Path("stream-small-single-depth-seed5.svg").read_text("utf-8")
+    ElementTree.fromstring(drawn)
+    for text in (
+        "small, single-depth, seed 5",
+        "level 1",
+        "level 2 (tree level 5): ",
+        "task 1",
+        "samples seen",
+    ):
+        assert text in drawn
     assert main([*command, "--json", "--labels", "dual", "--levels", "1,3", "--tasks", "3"]) == 0
     data = json.loads(capsys.readouterr().out)
     assert (data["dataset"], data["setup"], data["seed"], data["tree_levels"]) == (
@@ -232,9 +239,14 @@ def test_the_command_prints_and_draws(
     assert data["tasks"][0] == {"samples": 2000, "levels": [1], "new_classes": 2}
     assert [task["levels"] for task in data["tasks"]] == [[1], [2], [2]]
     assert sum(task["new_classes"] for task in data["tasks"]) == 10
-    assert list(tmp_path.glob("*.png")) == [tmp_path / "stream-small-single-depth-seed5.png"]
+    assert list(tmp_path.glob("stream-*")) == [tmp_path / "stream-small-single-depth-seed5.svg"]
     assert main([*command, "--json", "--out", "a/b.png"]) == 0
-    assert (tmp_path / "a" / "b.png").exists()
+    with Image.open("a/b.png") as picture:
+        picture.load()
+        assert picture.size[0] > 1000
+        assert len(picture.getcolors(1 << 20)) > 20
+    assert main([*command, "--json", "--out", "a/b.jpg"]) == 2
+    assert "neither .svg nor .png" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("small_data")

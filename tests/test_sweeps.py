@@ -110,7 +110,7 @@ def test_killed_and_interrupted_sweeps_go_on_where_they_were(
         time.sleep(0.02)
     process.kill()
     process.communicate()
-    worker = int((begun[0].parent / ".lock").read_text())
+    worker = int((begun[0].parent / ".lock.pid").read_text())
     for _ in range(600):  # nothing goes on without the sweep
         if not Path(f"/proc/{worker}").exists():
             break
@@ -256,11 +256,11 @@ def test_a_folder_of_another_study_is_left_alone(tmp_path: Path, capsys: pytest.
 
 
 def test_two_sweeps_do_not_work_in_one_folder(tmp_path: Path) -> None:
-    from ramify.files import locked
+    from ramify.locks import hold_folder
     from ramify.sweeps.folder import StudyFolder
 
     study = Study.of("s", {"seed": [0]})
-    with locked(tmp_path / "out"):
+    with hold_folder(tmp_path / "out"):
         StudyFolder(tmp_path / "out").write(study)
         with pytest.raises(RamifyError, match="is in use by process"):
             sweep(study, tmp_path / "out", NoEngine(), quiet=True)  # type: ignore[arg-type]

@@ -5,11 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import Tensor, nn
 
 from ramify.cli import main
 from ramify.methods import METHODS
+from ramify.networks import build_backbone
 from ramify.runs.presets import resolve
 from ramify.runs.result import Result
 from ramify.sweeps import sweep
@@ -47,6 +50,22 @@ def test_multiply_adds_are_the_published_ones(name: str, published: float) -> No
     assert forward_cost(name, "imagenet", 1.0, 224) == pytest.approx(
         published, rel=0.01
     )  # less its classifier
+
+
+def test_trimmed_convolutions_are_counted_as_they_run() -> None:
+    backbone, total = build_backbone("resnet18", "imagenet", 0.5, image_size=32).eval(), 0
+
+    def count(layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        nonlocal total
+        assert isinstance(layer.weight, Tensor)
+        total += output.numel() * layer.weight[0].numel()
+
+    for layer in backbone.modules():
+        if isinstance(layer, nn.Conv2d):
+            layer.register_forward_hook(count)
+    with torch.no_grad():
+        backbone(torch.zeros(1, 3, 32, 32))
+    assert forward_cost("resnet18", "imagenet", 0.5, 32) == total
 
 
 @pytest.mark.parametrize("method", [*METHODS])

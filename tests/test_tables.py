@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from made_runs import make_run
-from ramify.reports.artefacts import ARTEFACTS, Reproduction
 from ramify.reports.data import load_runs
 from ramify.reports.paper import Cell, paper_figure, paper_results
 from ramify.reports.render import FORMATS, figure, to_csv, to_latex, to_markdown, to_text
+from ramify.reports.reproduced import reproduced_table
 from ramify.reports.series import scenarios
 from ramify.reports.statistics import Figure, gap, holm, paired
 from ramify.reports.tables import Column, build_table, scenario_table
+from ramify.sweeps.experiments import ARTEFACTS, Reproduction
 from ramify.taxonomy import read_taxonomy
 
 values = st.lists(st.integers(0, 1000).map(lambda i: i / 10), min_size=3, max_size=8)
@@ -207,7 +208,7 @@ def test_a_table_of_the_paper_from_finished_runs(tmp_path: Path) -> None:
             fixed = {"method", "seed"}
             other = {k: getattr(run.config, k) for k in run.config.__dataclass_fields__ if k not in fixed}
             make_run(tmp_path / run.name, run.config.method, run.config.seed, tree, final=final, **other)
-    table = chosen.table(tmp_path)
+    table = reproduced_table(chosen, tmp_path)
     assert [column.heading for column in table.columns] == [("cifar100", f"H={h}") for h in range(1, 6)]
     rows = {row.label: row.entries for row in table.rows}
     assert list(rows) == ["ER", "EWC++", "BiC", "RM", "CLIB", "PL-FMS"]
@@ -226,7 +227,7 @@ def test_a_table_of_the_paper_from_finished_runs(tmp_path: Path) -> None:
 
 def test_another_dataset_takes_the_place_of_the_papers() -> None:
     found = Reproduction(ARTEFACTS["table1"], "quick", (0,), ["garden"])
-    assert {stream.heading for stream in found.streams} == {
+    assert {condition.heading for condition in found.conditions} == {
         ("single-label", "garden"),
         ("dual-label", "garden"),
     }

@@ -18,8 +18,8 @@ from typing import Any
 from claims import Seeds, levels
 from ramify.errors import RamifyError
 from ramify.reports.data import RunData, finished, load_runs
-from ramify.reports.paper import display_name
 from ramify.reports.series import differing
+from ramify.sweeps.experiments import display_name
 from tables import cell, head, row
 
 ORIGINALS = {"pl_fms": "pl-fms", "clib": "clib", "er": "er"}  # of the methods in studies/variants.py

@@ -19,8 +19,9 @@ import numpy as np
 
 from ramify.evaluation.anytime import Record
 from ramify.reports.data import RunData, finished, load_runs
-from ramify.reports.paper import Cell, display_name, paper_figure, paper_results
+from ramify.reports.paper import Cell, paper_figure, paper_results
 from ramify.streams import Stream
+from ramify.sweeps.experiments import display_name
 
 Setting = tuple[str, str, str]  # dataset, setup, labels
 MULTIPLE, SINGLE, DUAL = (

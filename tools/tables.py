@@ -10,8 +10,9 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from claims import CARS, DUAL, FLAT, MULTIPLE, SINGLE, Runs, Seeds, Setting, levels
-from ramify.reports.paper import Cell, display_name, paper_figure, paper_results
+from ramify.reports.paper import Cell, paper_figure, paper_results
 from ramify.reports.statistics import Figure
+from ramify.sweeps.experiments import display_name
 
 METHODS = ("er", "ewc++", "bic", "mir", "rm", "gdumb", "clib", "fms", "pl", "pl-fms")
 TITLES: dict[Setting, str] = {

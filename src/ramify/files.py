@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from safetensors import SafetensorError
 
@@ -52,34 +51,6 @@ def beside(path: Path, make_folder: bool = True) -> Iterator[Path]:
         if temporary is not None:
             with suppress(OSError):  # what went wrong before says more
                 temporary.unlink(missing_ok=True)
-
-
-class FolderInUse(RamifyError):
-    """Another process is at work in the folder."""
-
-
-@contextmanager
-def locked(folder: Path) -> Iterator[IO[str]]:
-    """Keep other processes out of `folder`, which is made if need be; the lock dies with its owner."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        file = (folder / ".lock").open("a+")
-    except OSError as error:
-        raise RamifyError(f"{folder} cannot be written: {error.strerror}; choose another --out") from None
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            file.seek(0)
-            holder = file.read().strip() or "unknown"
-            raise FolderInUse(
-                f"{folder} is in use by process {holder}; wait for it to end, or choose another --out"
-            ) from None
-        with writing(folder):
-            file.truncate(0)
-            file.write(f"{os.getpid()}\n")
-            file.flush()
-        yield file
 
 
 @contextmanager
@@ -126,8 +97,12 @@ def check_format(found: object, path: Path, reads: int) -> None:
 
 
 def sync(path: Path) -> None:
-    """Force a file, or the entries of a folder, to the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
+    """Force a file, or the entries of a folder, to the disk; Windows keeps those of folders by itself."""
+    windows = os.name == "nt"
+    if windows and path.is_dir():
+        return
+    # Windows flushes only what may be written to.
+    descriptor = os.open(path, os.O_RDWR if windows else os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ramify.bench.augment import SHAPES, batch_making
 from ramify.bench.learner import one_at_a_time
 from ramify.bench.measure import (
     admission,
@@ -93,6 +94,7 @@ def run_bench(quick: bool, show: Show) -> dict[str, Any]:
         Row("admission of one sample, memory 50,000, 1,189 classes, 7 levels", 1e6 * seconds, "µs", 150, True)
     )
     report["admission_seconds"] = seconds
+    _batches(report, tell)
     report["evaluation"] = evaluation_ratio(small("er"))
     tell(Row("evaluation ÷ bare forward pass, 5 levels", report["evaluation"]["ratio"], "×", 0.9))
     report["checkpoint"] = checkpoint_share(paper("ewc++"))
@@ -107,6 +109,16 @@ def run_bench(quick: bool, show: Show) -> dict[str, Any]:
     tell(Row("partial_fit one sample at a time ÷ a run", report["learner"]["ratio"], "×", 0.9))
     _growth(report, tell)
     return report
+
+
+def _batches(report: dict[str, Any], tell: Show) -> None:
+    """What the making of a batch takes, apart from the network."""
+    report["batches"] = {}
+    for images, size, policy, repeats in SHAPES:
+        name = f"{images}×3×{size}×{size}, {policy}"
+        report["batches"][name] = found = batch_making(images, size, policy, repeats)
+        for step, seconds in found.items():
+            tell(Row(f"{step}, batch of {name}", 1e6 * seconds, "µs"))
 
 
 def _many_runs(report: dict[str, Any], tell: Show) -> None:

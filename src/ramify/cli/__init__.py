@@ -21,7 +21,6 @@ COMMANDS = {
     "watch": ("ramify.cli.watch", "a live page of runs in progress"),
     "export": ("ramify.cli.export", "records and results as CSV or Parquet"),
     "resume": ("ramify.cli.resume", "continue a run that was stopped"),
-    "soak": ("ramify.cli.soak", "kill a run again and again and see that nothing changes"),
     "sweep": ("ramify.cli.sweep", "do all runs of a study"),
     "learn": ("ramify.cli.learn", "teach a model from your own list of labelled images"),
     "predict": ("ramify.cli.predict", "ask a model about images"),

@@ -59,14 +59,14 @@ def main(argv: list[str]) -> int:
 
     from ramify.learner.folder import ModelFolder
     from ramify.learner.manifest import Lesson, teach
-    from ramify.learner.signals import Listening
+    from ramify.signals import Listening
 
     names = ("method", "image_size", "memory_size", "seed")
     given = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
     given |= _settings(args.set, args.network)
     seconds("--save-every", args.save_every)
     folder = ModelFolder(args.out)
-    with folder.locked(), Listening() as signals:
+    with folder.locked(), Listening(_told) as signals:
         learner = _learner(args.out, given, args.taxonomy, args.device, args.own_code)
         lesson = Lesson(learner, args.manifest, args.images)
         progress = Progress(lesson, args.follow)
@@ -75,8 +75,12 @@ def main(argv: list[str]) -> int:
     where = f"the model is in {args.out}" if learner.samples else "there is no model yet"
     sys.stderr.write(f"{learner.samples:,} samples learned; {where}\n")
     if not args.follow:
-        signals.refuse("stopped; the same command goes on from here")
+        signals.refuse("stopped")
     return 0
+
+
+def _told(what: str) -> str:
+    return f"{what}; what was saved is whole, and the same command goes on from there"
 
 
 def _learner(out: Path, given: dict[str, Any], tree: str | None, device: str, own_code: bool) -> Learner:

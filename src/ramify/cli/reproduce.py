@@ -6,10 +6,14 @@ import argparse
 import difflib
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ramify.cli.parser import Parser, set_values
 from ramify.cli.studying import add_options, carry_out, deliver
 from ramify.errors import RamifyError
+
+if TYPE_CHECKING:
+    from ramify.sweeps.experiments import Reproduction
 
 TABLES = ("text", "markdown", "latex", "csv")
 FIGURES = ("svg", "png")
@@ -19,7 +23,7 @@ def main(argv: list[str]) -> int:
     """Run `ramify reproduce`."""
     args = _parser().parse_args(argv)
 
-    from ramify.reports.artefacts import ARTEFACTS, Reproduction
+    from ramify.sweeps.experiments import ARTEFACTS, Reproduction
 
     if args.artefact not in ARTEFACTS:
         near = difflib.get_close_matches(args.artefact, ARTEFACTS, n=1)
@@ -37,8 +41,10 @@ def main(argv: list[str]) -> int:
     if artefact.is_table:
         _table(chosen, out, form, args.to)
     else:
+        from ramify.reports.reproduced import reproduced_figure
+
         path = args.to or out / f"{artefact.name}.{form}"
-        chosen.figure(out).save(path)
+        reproduced_figure(chosen, out).save(path)
         sys.stderr.write(f"written: {path}\n")
     return 0
 
@@ -53,12 +59,11 @@ def _published(args: argparse.Namespace) -> Path:
     return results
 
 
-def _table(chosen: object, out: Path, form: str, to: Path | None) -> None:
-    from ramify.reports.artefacts import Reproduction
+def _table(chosen: Reproduction, out: Path, form: str, to: Path | None) -> None:
     from ramify.reports.render import FORMATS, print_table
+    from ramify.reports.reproduced import reproduced_table
 
-    assert isinstance(chosen, Reproduction)
-    table = chosen.table(out)
+    table = reproduced_table(chosen, out)
     if form == "text" and to is None and sys.stdout.isatty():
         from rich.console import Console
 

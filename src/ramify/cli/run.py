@@ -17,7 +17,6 @@ from ramify.cli.parser import Parser
 from ramify.cli.progress import RunProgress
 from ramify.errors import RamifyError
 from ramify.methods.settings import with_groups
-from ramify.reports.track import Tracking
 from ramify.reports.write import report_run
 from ramify.runs.checkpoint import EVERY
 from ramify.runs.config import Config, PlainConfig, config_type, tables_of
@@ -25,6 +24,7 @@ from ramify.runs.execute import run_config
 from ramify.runs.presets import resolve
 from ramify.runs.result import Result
 from ramify.runs.run import Run
+from ramify.runs.track import Tracking
 from ramify.streams import SETUPS
 
 SETUP_HELP = f"Which classes arrive when: {', '.join(SETUPS)}, or package.module:name for your own."

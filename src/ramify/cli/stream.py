@@ -27,7 +27,11 @@ if TYPE_CHECKING:
 def main(argv: list[str]) -> int:
     """Run `ramify stream`."""
     args = _parser(argv).parse_args(argv)
-    return _list() if args.command == "list" else _show(args)
+    if args.command == "list":
+        return _list()
+    if args.out is not None and args.out.suffix not in (".svg", ".png"):
+        raise RamifyError(f"--out {args.out} ends in neither .svg nor .png; choose one of them")
+    return _show(args)
 
 
 def _list() -> int:
@@ -70,16 +74,11 @@ def _show(args: argparse.Namespace) -> int:
 
         Console(highlight=False).print(_table(stream, title))
     if args.out or not args.json:
-        from ramify.files import beside
-        from ramify.streams.picture import draw_stream
+        from ramify.reports.figures.stream import stream_figure
 
-        name = f"stream-{dataset.name}-{args.setup}-seed{args.seed}.png"
+        name = f"stream-{dataset.name}-{args.setup}-seed{args.seed}.svg"
         out = args.out or Path(re.sub(r"[/:\\]", "-", name))
-        try:
-            with beside(out) as temporary:
-                draw_stream(stream, dataset.taxonomy, title).save(temporary, format="PNG")
-        except OSError as error:
-            raise RamifyError(f"cannot write {out}: {error.strerror}; choose another --out") from error
+        stream_figure(stream, dataset.taxonomy, title).save(out)
         sys.stderr.write(f"picture: {out}\n")
     return 0
 
@@ -106,7 +105,7 @@ def _parser(argv: list[str]) -> argparse.ArgumentParser:
     show.add_argument("--levels", type=_levels, help="levels of the tree to use, such as 4,5")
     show.add_argument("--data-dir", type=Path, help="where datasets live (default: RAMIFY_DATA)")
     show.add_argument("--json", action="store_true", help="print data; draw only with --out")
-    show.add_argument("--out", type=Path, metavar="PNG", help="the picture's file")
+    show.add_argument("--out", type=Path, metavar="FILE", help="the picture's file, .svg or .png")
     show.set_defaults(settings={})
     _add_settings(show, setups)
     return parser

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,6 +15,7 @@ from numpy.typing import NDArray
 
 from ramify.errors import RamifyError
 from ramify.files import read_json
+from ramify.locks import hold
 from ramify.taxonomy import Taxonomy, read_taxonomy
 from ramify.typed import from_dict
 
@@ -92,7 +91,9 @@ def open_or_build(recipe: Recipe, size: int, root: Path, progress: bool, skip_br
     cache = open_cache(folder)
     if cache is None:
         try:
-            with locked(folder):
+            root.mkdir(parents=True, exist_ok=True)
+            # Of two processes one builds, and the other waits.
+            with hold(folder.with_name(f".{folder.name}.lock")):
                 cache = open_cache(folder)
                 if cache is None:
                     build(folder, recipe, size, progress, skip_broken)
@@ -132,15 +133,6 @@ def _whole(cache: Cache) -> bool:
         and all(f.dtype == np.int64 and f.shape == p.shape[:1] for f, p in zip(leaves, pixels, strict=True))
         and all(((f >= 0) & (f < cache.taxonomy.leaves)).all() for f in leaves)
     )
-
-
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Hold the lock of a cache folder, so that of two processes one builds and the other waits."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with folder.with_name(f".{folder.name}.lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def digest(path: Path, algorithm: str = "sha256", skip: int = 0) -> str:

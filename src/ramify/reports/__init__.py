@@ -1,4 +1,4 @@
-"""Results to look at: tables, figures, the one-file report, the live page, export and tracking."""
+"""Results to look at: tables, figures, the one-file report, the live page and export."""
 
 from ramify.reports.data import RunData, find_runs, load_run, load_runs
 

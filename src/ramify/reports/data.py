@@ -24,7 +24,7 @@ from ramify.reports.checks import (
     check_result,
 )
 from ramify.runs.config import Config, read_config
-from ramify.runs.folder import FORMAT
+from ramify.runs.folder import FORMAT, RunFolder
 from ramify.runs.result import Result
 from ramify.taxonomy import Taxonomy, read_taxonomy
 
@@ -89,7 +89,7 @@ def load_run(path: str | Path) -> RunData:
     facts = _facts(folder / "config.json")
     config = read_config(facts.pop("config", None), f"{folder / 'config.json'}")
     tree = read_taxonomy(folder / "taxonomy.csv")
-    records = _records(folder / "records.jsonl", tree)
+    records = _records(folder, tree)
     return RunData(folder, config, facts, records, _result(folder / "result.json", tree), tree)
 
 
@@ -132,22 +132,11 @@ def _facts(path: Path) -> dict[str, Any]:
     return facts
 
 
-def _records(path: Path, tree: Taxonomy) -> tuple[Record, ...]:
-    """The whole lines of records.jsonl; a last line without its end is still being written."""
-    if not path.exists():
-        return ()
-    with fitting(path):
-        *lines, _unfinished = path.read_bytes().split(b"\n")
-    return tuple(_record(line, tree, f"{path} line {number}") for number, line in enumerate(lines, 1))
-
-
-def _record(line: bytes, tree: Taxonomy, where: str) -> Record:
-    try:
-        record = Record.from_dict(json.loads(line), f"{where} is damaged")
-    except (ValueError, RecursionError) as error:
-        raise RamifyError(f"{where} is damaged: {error}; run it again") from None
-    check_record(record, tree, f"{where} is damaged")
-    return record
+def _records(folder: Path, tree: Taxonomy) -> tuple[Record, ...]:
+    records = tuple(RunFolder(folder).records())
+    for number, record in enumerate(records, 1):
+        check_record(record, tree, f"{folder / 'records.jsonl'} line {number} is damaged")
+    return records
 
 
 def _result(path: Path, tree: Taxonomy) -> Result | None:

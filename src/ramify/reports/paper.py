@@ -8,26 +8,7 @@ from functools import cache
 from importlib import resources
 
 from ramify.reports.statistics import Figure
-
-NAMES = {
-    "er": "ER",
-    "ewc++": "EWC++",
-    "bic": "BiC",
-    "mir": "MIR",
-    "rm": "RM",
-    "gdumb": "GDumb",
-    "clib": "CLIB",
-    "fms": "FMS",
-    "pl": "PL",
-    "pl-fms": "PL-FMS",
-    "pl-fms-t": "PL-FMS-T",
-    "oracle": "Oracle",
-}
-
-
-def display_name(method: str) -> str:
-    """A method's name as papers print it."""
-    return NAMES.get(method, method)
+from ramify.sweeps.experiments import display_name
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from typing import Any
 from ramify.methods.clib import FlexibleSettings
 from ramify.reports.data import RunData
 from ramify.reports.palette import KNOWN, Style, styles
-from ramify.reports.paper import display_name
 from ramify.runs.config import STREAM, Config
+from ramify.sweeps.experiments import display_name
 from ramify.taxonomy import Taxonomy
 from ramify.typed import flat, to_dict
 

@@ -18,9 +18,9 @@ from ramify.reports.figures.panel import Drawing, Panel
 from ramify.reports.figures.tree import tree_panel
 from ramify.reports.html import report_html
 from ramify.reports.mistakes import images_of
-from ramify.reports.paper import display_name
 from ramify.reports.series import Scenario, scenarios
 from ramify.reports.words import scale
+from ramify.sweeps.experiments import display_name
 
 
 def write_report(

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import signal
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from ramify.errors import RamifyError
 from ramify.files import fitting, write_atomic, writing
+from ramify.signals import Listening
 from ramify.state import State
 from ramify.statefiles import load_state, save_state
 from ramify.typed import flat, seconds
@@ -30,17 +26,6 @@ EVERY = 300.0  # seconds between checkpoints unless told otherwise
 KEPT = 2  # generations on disk: the newest, and the one before in case the newest is damaged
 
 
-class Stopped(KeyboardInterrupt):
-    """A signal ended the run before its stream did; `code` is the exit code that says so."""
-
-    def __init__(self, number: int, message: str) -> None:
-        super().__init__(number, message)  # both, so that it can cross from one process to another
-        self.code = 128 + number
-
-    def __str__(self) -> str:
-        return str(self.args[1])
-
-
 class Checkpoints:
     """The checkpoints of one run folder.
 
@@ -51,16 +36,17 @@ class Checkpoints:
     def __init__(self, folder: RunFolder, every: float = EVERY) -> None:
         self.folder, self.every = folder, seconds("checkpoint_every", every)
         self._written = time.monotonic()
-        self._signal: int | None = None
+        self.signals = Listening(lambda what: f"{what}; continue with: {folder.continue_command}")
 
     def after_part(self, run: Run) -> None:
         """Called between two parts of the work: write where one is due; after a signal write and stop."""
         overdue = time.monotonic() - self._written >= self.every
         task_ended = run.step == "learn" and run.position in run.task_end_positions
-        if self._signal is not None or overdue or task_ended:
+        stopping = self.signals.heard()
+        if stopping or overdue or task_ended:
             self.write(run)
-        if self._signal is not None:
-            raise self._stopped(f"stopped at sample {run.position:,} of {len(run.stream):,}")
+        if stopping:
+            self.signals.refuse(f"stopped at sample {run.position:,} of {len(run.stream):,}")
 
     def write(self, run: Run) -> None:
         """Write one generation, then drop all but the newest two."""
@@ -104,29 +90,6 @@ class Checkpoints:
         """Remove all checkpoints: the run is finished, or begins anew."""
         for number in self._numbers():
             self._remove(number)
-
-    @contextmanager
-    def listening(self) -> Iterator[None]:
-        """Let SIGTERM and SIGINT stop the run at the next part; a second one stops it at once."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        before = {number: signal.signal(number, self._hear) for number in (signal.SIGTERM, signal.SIGINT)}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
-    def _hear(self, number: int, frame: FrameType | None) -> None:
-        if self._signal is not None:
-            raise self._stopped("stopped at once")
-        self._signal = number
-
-    def _stopped(self, what: str) -> Stopped:
-        return Stopped(
-            self._signal or signal.SIGINT, f"{what}; continue with: {self.folder.continue_command}"
-        )
 
     def _path(self, number: int) -> Path:
         return self.folder.path / f"checkpoint-{number:06d}.safetensors"

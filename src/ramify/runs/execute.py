@@ -47,7 +47,7 @@ def run_config(
     if config.precision == "auto" and resume and folder.begun():  # as it was measured when the run began
         config = replace(config, precision=folder.about()["config"].get("precision", "fp32"))
     run = Run(config, prepare_dataset(config, data_dir), device)
-    with folder.locked(), checkpoints.listening():
+    with folder.locked(), checkpoints.signals:
         folder.refuse_occupied(resume, force)
         if resume and folder.begun():
             refuse_differences(run.identity(), folder.about(), f"{folder.path}/config.json")

@@ -12,11 +12,11 @@ import subprocess
 import sys
 import types
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,8 @@ from safetensors.torch import save_file
 
 from ramify.errors import RamifyError
 from ramify.evaluation.anytime import Record
-from ramify.files import beside, check_format, fitting, locked, read_json, sync, write_atomic, writing
+from ramify.files import beside, check_format, fitting, read_json, sync, write_atomic, writing
+from ramify.locks import HOLDER, LOCK, Held, hold_folder
 from ramify.runs.result import Result
 from ramify.taxonomy import write_taxonomy
 
@@ -66,7 +67,7 @@ class RunFolder:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        self._lock: IO[str] | None = None
+        self._lock: Held | None = None
 
     @property
     def continue_command(self) -> str:
@@ -112,14 +113,16 @@ class RunFolder:
         A folder that is made for it goes again if nothing else came into it.
         """
         made = not self.path.exists()
-        with locked(self.path) as self._lock:
+        with hold_folder(self.path) as self._lock:
             try:
                 yield
             finally:
                 self._lock = None
-                if made and [path.name for path in self.path.glob("*")] == [".lock"]:
-                    (self.path / ".lock").unlink()
-                    self.path.rmdir()
+                if made and {path.name for path in self.path.glob("*")} <= {LOCK, HOLDER}:
+                    with suppress(OSError):  # Windows lets nobody remove a file that is locked
+                        for name in (LOCK, HOLDER):
+                            (self.path / name).unlink(missing_ok=True)
+                        self.path.rmdir()
 
     def begin(self, run: Run, preset: str | None, execution: dict[str, Any]) -> None:
         """Write what this run is, and put it in the place of any earlier one; config.json comes last."""
@@ -182,11 +185,11 @@ class RunFolder:
     def records(self) -> list[Record]:
         """All records so far; a line that is still being written is left out."""
         path = self.path / "records.jsonl"
+        if not path.exists():
+            return []
         with fitting(path):
-            text = path.read_bytes().decode() if path.exists() else ""
-            return [
-                Record.from_dict(json.loads(line)) for line in text.splitlines(True) if line.endswith("\n")
-            ]
+            *lines, _unfinished = path.read_bytes().split(b"\n")
+        return [_record(line, f"{path} line {number} is damaged") for number, line in enumerate(lines, 1)]
 
     def check_present(self) -> None:
         """Refuse to go on where the folder was removed or moved while the run was writing to it."""
@@ -197,11 +200,7 @@ class RunFolder:
 
     def _still_ours(self) -> bool:
         """Whether the lock in the folder is the one that this process holds, if it holds one."""
-        try:
-            here = (self.path / ".lock").stat()
-        except OSError:
-            return self._lock is None
-        return self._lock is None or os.path.samestat(os.fstat(self._lock.fileno()), here)
+        return self._lock is None or self._lock.in_place()
 
     def _sweep(self) -> None:
         """Remove what killed processes left half-written."""
@@ -252,6 +251,13 @@ def _part(values: Any, key: str) -> Any:
     for name in key.split("."):
         values = values.get(name) if isinstance(values, dict) else None
     return values
+
+
+def _record(line: bytes, where: str) -> Record:
+    try:
+        return Record.from_dict(json.loads(line), where)
+    except (ValueError, RecursionError) as error:
+        raise RamifyError(f"{where}: {error}; run it again") from None
 
 
 def _line(record: Record) -> str:

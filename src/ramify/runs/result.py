@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import psutil
 
 from ramify.evaluation import metrics
 from ramify.evaluation.anytime import Evaluation, Evaluator, Record
@@ -25,8 +25,12 @@ def peak_memory() -> int:
     status = Path("/proc/self/status")
     if status.exists():
         return int(status.read_text().split("VmHWM:")[1].split()[0]) * 1024
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    if sys.platform == "darwin":
+        import resource
+
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    held = psutil.Process().memory_info()
+    return int(getattr(held, "peak_wset", held.rss))  # Windows keeps the peak; elsewhere what is held now
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import torch
-from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
 
 from ramify.datasets import Dataset
 from ramify.methods import find_method
@@ -128,21 +128,10 @@ def multiply_adds(config: Config, image_size: int, work: Work) -> float:
 @functools.cache
 def forward_cost(name: str, stem: str, width: float, image_size: int) -> float:
     """Multiply-adds of one image in the convolutions and linear layers of a backbone."""
-    total = 0.0
-
-    def count(layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-        nonlocal total
-        weight = layer.weight
-        assert isinstance(weight, Tensor)
-        total += output.numel() * weight[0].numel()
-
     backbone = build_backbone(name, stem, width, image_size=image_size).eval()  # type: ignore[arg-type]
-    for layer in backbone.modules():
-        if isinstance(layer, nn.Conv2d | nn.Linear):
-            layer.register_forward_hook(count)
-    with torch.no_grad():
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
         backbone(torch.zeros(1, 3, image_size, image_size))
-    return total
+    return float(counter.get_total_flops()) / 2  # a multiply-add counts as two there
 
 
 def at_paper_scale(config: Config) -> Config:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import signal
-import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from types import FrameType
+from collections.abc import Sequence
 from typing import Protocol
 
-from ramify.runs.checkpoint import Stopped
+from ramify.signals import Stopped, interrupted
 from ramify.sweeps.jobs import Job, Outcome
 
 POLL = 0.5  # seconds between looks at the jobs
@@ -65,7 +62,7 @@ def drive(engine: Engine, jobs: Sequence[Job], watcher: Watcher, retries: int = 
     tries: Counter[str] = Counter()
     done: dict[str, Outcome] = {}
     try:
-        with _signals():
+        with interrupted():
             while waiting or running:
                 while running < engine.places and (job := _next(waiting, done)) is not None:
                     waiting.remove(job)
@@ -109,32 +106,8 @@ def _stop(engine: Engine, running: int, watcher: Watcher) -> None:
     watcher.say(f"stopping: {running} at work write their checkpoints (Ctrl-C again: stop at once)")
     engine.stop()
     try:
-        with _signals():
+        with interrupted():
             while running:
                 running -= len(engine.ended(POLL))
     except KeyboardInterrupt:
         engine.stop()
-
-
-class _Signalled(KeyboardInterrupt):
-    def __init__(self, number: int) -> None:
-        super().__init__()
-        self.number = number
-
-
-@contextmanager
-def _signals() -> Iterator[None]:
-    """Let SIGTERM stop a sweep as Ctrl-C does, also where a shell made its background jobs deaf to SIGINT."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def hear(number: int, frame: FrameType | None) -> None:
-        raise _Signalled(number)
-
-    before = {number: signal.signal(number, hear) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

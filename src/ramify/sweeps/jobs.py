@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import torch
 
 from ramify.errors import RamifyError
-from ramify.files import FolderInUse
+from ramify.locks import FolderInUse
 from ramify.runs.answers import ANSWERS, answers_alone, work_out
 from ramify.runs.execute import run_config
 from ramify.runs.folder import RunFolder

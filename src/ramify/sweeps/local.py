@@ -9,10 +9,11 @@ import sys
 import threading
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkServerContext, SpawnContext
 from multiprocessing.process import BaseProcess
 
 from ramify.errors import RamifyError
-from ramify.runs.checkpoint import Stopped
+from ramify.signals import Stopped
 from ramify.sweeps.jobs import Job, Outcome
 
 LATE = ("torch._dynamo",)  # torch imports it at the first optimiser, in seconds; here once for all workers
@@ -53,8 +54,7 @@ class Local:
         ]
         self.busy: list[Worker] = []
         self.stopping = False
-        self.context = multiprocessing.get_context("forkserver")
-        self.context.set_forkserver_preload([__name__, *LATE])
+        self.context = _context()
 
     def start(self, job: Job) -> None:
         """Begin a job in a free place."""
@@ -86,9 +86,19 @@ class Local:
         self.busy = []
 
 
+def _context() -> ForkServerContext | SpawnContext:
+    """How processes are started: forked from one that has all imported; on Windows each by itself."""
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__, *LATE])
+    return context
+
+
 def _main(job: Job, cores: set[int], say: Connection) -> None:
     """A worker process, in a group of its own: Ctrl-C is the sweep's to pass on. It ends with the sweep."""
-    os.setpgrp()
+    if hasattr(os, "setpgrp"):
+        os.setpgrp()
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, cores)
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -116,5 +126,5 @@ def _outcome(worker: Worker, stopping: bool) -> Outcome:
     if stopping:
         return Outcome("stopped", again=True)
     ended_by = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-    reason = " (out of memory?)" if -code == signal.SIGKILL else ""
+    reason = " (out of memory?)" if ended_by == "SIGKILL" else ""
     return worker.job.lost(f"the worker was ended by {ended_by}{reason}")

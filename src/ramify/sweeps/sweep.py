@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from ramify.errors import RamifyError
-from ramify.files import locked
+from ramify.locks import hold_folder
 from ramify.runs.result import Result
 from ramify.runs.run import prepare_dataset
 from ramify.sweeps.cost import Costing, Totals
@@ -48,7 +48,7 @@ def sweep(
     missing = [run for run in study if run.name not in results]
     if missing:
         prepare_datasets(missing, how)
-        with locked(folder.path), Table(study, folder, quiet) as table:
+        with hold_folder(folder.path), Table(study, folder, quiet) as table:
             if not shared:
                 folder.write(study)
             jobs = [job for run in missing for job in jobs_for(run, folder.of(run), how, engine.places)]

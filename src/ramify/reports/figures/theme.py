@@ -27,6 +27,7 @@ def stylesheet(dark: bool = False) -> str:
         ".line{fill:none;stroke-width:1.8;stroke-linejoin:round}.band{opacity:.16}.many .band{opacity:.07}",
         f".right{{fill:{right}}}.wrong{{fill:{wrong}}}.lost{{fill:{wrong};opacity:.4}}.kept{{fill:{right};opacity:.45}}",
         f".tie{{fill:none;stroke:{right};opacity:.75}}.miss{{fill:none;stroke:{wrong};stroke-dasharray:5 2}}",
+        f".between{{stroke:{paper};fill:none}}",
         f".cursor{{stroke:{ink};opacity:.5}}",
         *(f".s{i}{{stroke:{color}}}.f{i}{{fill:{color}}}" for i, color in enumerate(colors)),
     ]

@@ -1,8 +1,10 @@
 """Does memory stay constant while a large manifest is decoded and streamed?
 
+python tools/stream_memory.py [--images 200000] [--size 32]
+
 Writes a manifest of 200,000 synthetic images (hard links to a few JPEGs, so that the disk holds little),
 loads it as a dataset, reads every image in the order of a multiple-depth stream, and prints the process's own
-memory (RssAnon). Pages of the memory map (RssFile) are the kernel's to take back and are shown apart.
+memory. Pages of the memory map are the kernel's to take back and are shown apart.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import psutil
 from PIL import Image
 
 from ramify.datasets import Dataset, load_dataset
@@ -28,10 +31,9 @@ LIMIT_MB = 60.0
 
 def memory() -> tuple[float, float]:
     """Private and file-backed resident memory of this process, in MB."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    values = dict(line.split(":", 1) for line in lines if ":" in line)
-    private, mapped = (int(values[key].split()[0]) / 1024 for key in ("RssAnon", "RssFile"))
-    return private, mapped
+    held = psutil.Process().memory_info()
+    mapped = getattr(held, "shared", 0)  # only Linux tells them apart
+    return (held.rss - mapped) / 2**20, mapped / 2**20
 
 
 def write_manifest(folder: Path, images: int, rng: np.random.Generator) -> Path:
@@ -51,7 +53,7 @@ def write_manifest(folder: Path, images: int, rng: np.random.Generator) -> Path:
 
 
 class Watch(threading.Thread):
-    """Samples the memory twenty times a second."""
+    """Samples the memory two hundred times a second."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
@@ -60,7 +62,7 @@ class Watch(threading.Thread):
 
     def run(self) -> None:
         """Sample until stopped."""
-        while not self.stopped.wait(0.05):
+        while not self.stopped.wait(0.005):
             self.samples.append((time.monotonic(), *memory()))
 
     def report(self, title: str, count: int) -> float:

@@ -1,11 +1,20 @@
-"""A trial of exact resume: one run left alone, one killed at random moments; both must come out the same."""
+"""A trial of exact resume: one run left alone, one killed at random moments; both must come out the same.
+
+python tools/soak.py [--method pl-fms] [--kills 50]
+
+Prints JSON; the exit code is 1 where records, result or weights differ.
+"""
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
+import json
 import multiprocessing as mp
 import random
 import signal
+import sys
+import tempfile
 import time
 from dataclasses import dataclass
 from multiprocessing.sharedctypes import RawValue
@@ -13,16 +22,19 @@ from pathlib import Path
 from typing import Any
 
 from ramify.errors import RamifyError
+from ramify.methods import find_method
 from ramify.runs.config import Config
 from ramify.runs.execute import run_config
 from ramify.runs.folder import RunFolder
+from ramify.runs.presets import resolve
 from ramify.runs.run import Run
+from ramify.typed import from_dict, whole
 
 NOT_READY = -1
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Trial:
     """What a trial has shown."""
 
     kills: tuple[int, ...]
@@ -43,7 +55,7 @@ def soak(
     seed: int = 0,
     checkpoint_every: float = 0.0,
     data_dir: str | None = None,
-) -> Outcome:
+) -> Trial:
     """Run `config` twice below `folder`, the second time killed and continued `kills` times, and compare.
 
     Kills are SIGKILL, some while the process is starting, the others some moments after it has passed a
@@ -69,7 +81,7 @@ def soak(
             moments.append(worker.position.value)
     _Worker(config, killed.path, checkpoint_every, data_dir).finish()
     resumed = tuple(entry["samples"] for entry in killed.about()["resumed"])
-    return Outcome(tuple(moments), resumed, seconds, tuple(differences(alone, killed)))
+    return Trial(tuple(moments), resumed, seconds, tuple(differences(alone, killed)))
 
 
 class _Worker:
@@ -77,7 +89,8 @@ class _Worker:
 
     def __init__(self, config: Config, out: Path, checkpoint_every: float, data_dir: str | None) -> None:
         context = mp.get_context("forkserver")
-        context.set_forkserver_preload([__name__, "torch._dynamo", "scipy.stats"])  # what a run imports late
+        # What all workers need is imported once, in the process that they are forked from.
+        context.set_forkserver_preload(["ramify.runs.execute", "torch._dynamo", "scipy.stats"])
         self.position = RawValue("q", NOT_READY)
         arguments = (config, out, checkpoint_every, data_dir, self.position)
         self.process = context.Process(target=_work, args=arguments, daemon=True)
@@ -144,3 +157,51 @@ def _unequal(one: Any, other: Any) -> list[str]:
         if field.compare and not field.name.endswith("seconds")
     )
     return [name for name in names if getattr(one, name) != getattr(other, name)]
+
+
+def main(argv: list[str]) -> int:
+    """Try it, and print what was seen."""
+    parser = argparse.ArgumentParser(
+        description="Run a method twice, once left alone, once killed (SIGKILL) and continued again and "
+        "again; compare records, result and weights. Exit code 1 if they differ."
+    )
+    parser.add_argument("--method", default="pl-fms", help="default: pl-fms")
+    parser.add_argument("--preset", default="quick", help="default: quick")
+    parser.add_argument("--dataset", default="garden", help="default: garden")
+    parser.add_argument("--limit", type=int, help="only the first so many samples of the stream")
+    parser.add_argument("--kills", type=int, default=50, help="default: 50")
+    parser.add_argument("--seed", type=int, default=0, help="sets the moments of the kills (default: 0)")
+    parser.add_argument(
+        "--checkpoint-every", type=float, default=1.0, metavar="SECONDS", help="default: 1 second"
+    )
+    parser.add_argument("--data-dir", help="where datasets live")
+    parser.add_argument("--out", type=Path, help="a folder for both runs (default: a temporary one)")
+    args = parser.parse_args(argv)
+    kills = whole("kills", args.kills, 0)
+    find_method(args.method)
+    config = resolve(args.preset, args.method, args.dataset, Config.setup)
+    config = from_dict(Config, {"limit": args.limit}, "limit", config)
+    with tempfile.TemporaryDirectory() as temporary:
+        trial = soak(
+            config,
+            args.out or Path(temporary),
+            kills,
+            seed=args.seed,
+            checkpoint_every=args.checkpoint_every,
+            data_dir=args.data_dir,
+        )
+    print(json.dumps(dataclasses.asdict(trial), indent=1))
+    differ = trial.differences
+    sys.stderr.write(
+        f"{args.method}: {len(trial.kills)} kills, continued {len(trial.resumed)} times; "
+        + (f"{len(differ)} differences: {', '.join(differ[:5])}\n" if differ else "the same to the bit\n")
+    )
+    return 1 if differ else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except RamifyError as error:
+        sys.stderr.write(f"soak: error: {error}\n")
+        sys.exit(2)

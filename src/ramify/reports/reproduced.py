@@ -1,0 +1,76 @@
+"""The paper's tables and figures again: the finished runs of an artefact, laid out as the paper does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ramify.errors import RamifyError
+from ramify.reports.data import RunData, load_run
+from ramify.reports.figures.anytime import anytime_figure
+from ramify.reports.figures.panel import Drawing
+from ramify.reports.paper import Cell, paper_results
+from ramify.reports.series import scenarios
+from ramify.reports.statistics import Figure
+from ramify.reports.tables import Column, Table, build_table
+from ramify.reports.words import scale
+from ramify.sweeps.experiments import Artefact, Condition, Reproduction
+
+Loaded = Mapping[tuple[Condition, str], Sequence[RunData]]
+"""The finished runs of each cell."""
+
+
+def reproduced_table(chosen: Reproduction, folder: Path) -> Table:
+    """The table in the paper's shape, from the runs below a folder that are finished."""
+    loaded = _load(chosen, folder)
+    columns, where = [], []
+    for condition in chosen.conditions:
+        for level in _levels(condition, loaded):
+            flat = condition.setup in ("disjoint", "blurry", "i-blurry")
+            columns.append(Column((*condition.heading, *(() if flat else (f"H={level}",)))))
+            where.append((condition, level))
+    labels = [line.label for line in chosen.artefact.lines]
+    ours = {label: [_figure(loaded[c, label], level) for c, level in where] for label in labels}
+    paper = {label: [_paper(chosen.artefact, c, label, level) for c, level in where] for label in labels}
+    runs = [run for cell in loaded.values() for run in cell]
+    datasets = ", ".join(dict.fromkeys(condition.dataset for condition in chosen.conditions))
+    caption = f"Accuracy (%) at the end of the stream on {datasets}, mean ± standard deviation over seeds. "
+    caption += scale(runs) if runs else "No run is finished."
+    return build_table(chosen.artefact.title, columns, ours, paper, caption)
+
+
+def reproduced_figure(chosen: Reproduction, folder: Path) -> Drawing:
+    """The curves, from the runs below a folder that are finished."""
+    runs = [run for cell in _load(chosen, folder).values() for run in cell]
+    if not runs:
+        raise RamifyError(f"no run of {chosen.artefact.name} is finished below {folder}: leave out --no-run")
+    return anytime_figure(chosen.artefact.title, scenarios(runs), scale(runs))
+
+
+def _load(chosen: Reproduction, folder: Path) -> Loaded:
+    return {
+        cell: [load_run(folder / r.name) for r in runs if (folder / r.name / "result.json").exists()]
+        for cell, runs in chosen.cells.items()
+    }
+
+
+def _paper(artefact: Artefact, condition: Condition, label: str, level: int) -> Figure | None:
+    table = int(artefact.name[5:])
+    labels = condition.labels if condition.setup in ("single-depth", "multiple-depth") else ""
+    return paper_results().get(Cell(table, condition.setup, labels, condition.dataset, label, level))
+
+
+def _levels(condition: Condition, loaded: Loaded) -> range:
+    depths = [run.tree.depth for (c, _), runs in loaded.items() if c == condition for run in runs]
+    where = (condition.setup, condition.dataset)
+    depths += [c.level for c in paper_results() if (c.setup, c.dataset) == where]
+    return range(1, max(depths, default=1) + 1)
+
+
+def _figure(runs: Sequence[RunData], level: int) -> Figure | None:
+    values = {
+        run.config.seed: 100 * run.result.final_accuracy[str(level)]
+        for run in runs
+        if run.result is not None and str(level) in run.result.final_accuracy
+    }
+    return Figure.over_seeds(values) if values else None
