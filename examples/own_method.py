@@ -1,22 +1,31 @@
-"""A method of your own: ER whose memory is shared out evenly between the levels.
+"""Two methods of your own: one that keeps other samples, and one that needs more kept with each.
 
-Balanced over classes, a memory leaves the few coarse classes hardly any places; here each level has as many
-as the others, and its classes share them. Try it where this file is:
+`level_er` is ER whose memory is shared out evenly between the levels: balanced over classes, a memory leaves
+the few coarse classes hardly any places. `der` is DER++ (Buzzega et al. 2020), with two settings of its own:
+the answers that the model gave when a sample came are kept, and held against those that it gives later. Try
+them where this file is:
 
     ramify run --method own_method:level_er --dataset garden --preset quick --out runs/level-er
+    ramify run --method own_method:der --derpp.alpha 0.3 --dataset garden --preset quick --out runs/der
     python own_method.py        # the checks that every method of ramify passes
 """
 
 from __future__ import annotations
 
-import numpy as np
+from dataclasses import dataclass, replace
 
-from ramify.memory import Policy
-from ramify.methods import Recipe, Settings
+import numpy as np
+import torch
+from torch import Tensor
+
+from ramify.memory import Column, Forward, Policy, Workbench
+from ramify.methods import METHODS, Recipe, Settings, method
+from ramify.networks import cross_entropy
 from ramify.randomness import Generators
 from ramify.rehearsal import HalfAndHalf
+from ramify.training.cutmix import unmixed
 from ramify.training.objectives import CrossEntropy
-from ramify.training.schedules import ExponentialReset
+from ramify.training.rates import ExponentialReset
 
 
 class LevelBalanced(Policy):
@@ -25,12 +34,13 @@ class LevelBalanced(Policy):
     def __init__(self, rng: np.random.Generator) -> None:
         self.rng = rng
 
-    def victim(self, newcomer: int) -> int:
+    def victim(self, bench: Workbench, newcomer: int) -> int:
         """The slot that a newcomer of this class takes."""
-        stored = self.memory.counts[: len(self.classes)].astype(float)  # by class
-        by_level = np.bincount(self.classes.level_of[: len(stored)], stored)
-        stored[self.classes.level_of[: len(stored)] != by_level.argmax()] = -1
-        return int(self.rng.choice(self.memory.members(int(stored.argmax()))))
+        level_of = bench.classes.level_of
+        stored = bench.memory.counts[: len(level_of)].astype(float)  # by class
+        by_level = np.bincount(level_of[: len(stored)], stored)
+        stored[level_of[: len(stored)] != by_level.argmax()] = -1
+        return int(self.rng.choice(bench.memory.members(int(stored.argmax()))))
 
 
 def level_er(settings: Settings, rng: Generators) -> Recipe:
@@ -43,8 +53,57 @@ def level_er(settings: Settings, rng: Generators) -> Recipe:
     )
 
 
+# ---- DER++
+
+
+@dataclass(frozen=True)
+class DerSettings:
+    """DER++."""
+
+    alpha: float = 0.1
+    """Weight of the distance to the answers that were kept."""
+    beta: float = 0.5
+    """Weight of the labels of stored samples."""
+
+
+class DarkExperience(CrossEntropy):
+    """CE of the arrivals, α · the distance of one half of the stored samples, β · CE of their other half."""
+
+    columns = {"logits": Column(torch.float16, (0,), float("nan"))}  # noqa: RUF012
+
+    def __init__(self, own: DerSettings) -> None:
+        super().__init__()
+        self.own = own
+
+    def loss(self, bench: Workbench, forward: Forward) -> Tensor:
+        """What to minimise; classes that came after a sample was stored do not count for it."""
+        batch, logits, targets = forward.batch, forward.logits, forward.targets
+        new, old = np.flatnonzero(batch.arrived), np.flatnonzero(~batch.arrived)
+        dark, again = old[: len(old) // 2], old[len(old) // 2 :]
+        rows = np.arange(len(batch)) if targets.rows is None else targets.rows
+        losses = cross_entropy(logits, targets, bench.levels)
+        weight = np.select([np.isin(rows, new), np.isin(rows, again)], [1.0, self.own.beta], 0.0)
+        loss = (losses * torch.tensor(weight, dtype=losses.dtype, device=losses.device)).sum() / max(
+            1, len(new)
+        )
+        bench.note(batch, new, "logits", logits.detach().half())
+        if len(dark):
+            then = bench.stored(batch, dark, "logits").float()[:, : logits.shape[1]]
+            now = logits[torch.from_numpy(dark).to(logits.device), : then.shape[1]]
+            apart = torch.where(then.isnan(), 0.0, now - then.nan_to_num())
+            loss = loss + self.own.alpha * apart.square().mean()
+        return loss
+
+
+@method("der++", settings=DerSettings)
+def der(settings: Settings, rng: Generators) -> Recipe:
+    """DER++: ER that keeps its answers."""
+    return replace(METHODS["er"](settings, rng), minimise=DarkExperience(settings[DerSettings]), mix=unmixed)
+
+
 if __name__ == "__main__":
     from ramify import check_method
 
-    check_method(level_er)
-    print("level_er passes all checks")
+    for mine in (level_er, der):
+        check_method(mine)
+        print(f"{mine.name if mine is der else mine.__name__} passes all checks")

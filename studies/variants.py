@@ -8,20 +8,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import torch
 from torch import Tensor
 
-from ramify.classes import Classes
-from ramify.memory import Balanced, Importance, Memory, Probe, PseudoLabel, Reservoir
-from ramify.memory.policies import Examine
-from ramify.methods import METHODS, Engine, Recipe
-from ramify.methods.settings import Settings
+from ramify.memory import Balanced, Batch, Importance, Probe, PseudoLabel, Reservoir, StoreFirst, Workbench
+from ramify.methods import METHODS, Recipe, Settings
+from ramify.methods.clib import ImportanceSettings, PseudoLabelSettings
+from ramify.methods.mir import interference
+from ramify.networks import Targets
 from ramify.randomness import Generators
-from ramify.rehearsal import MemoryOnly, stored
+from ramify.rehearsal import MemoryOnly
 from ramify.training.cutmix import CutMix, IntArray
-from ramify.training.objectives import CrossEntropy, Forward
-from ramify.training.schedules import Adaptive, ExponentialReset
-from ramify.training.targets import Targets, cross_entropy
+from ramify.training.rates import Adaptive, ExponentialReset
 
 
 def er_balanced(settings: Settings, rng: Generators) -> Recipe:
@@ -29,10 +26,8 @@ def er_balanced(settings: Settings, rng: Generators) -> Recipe:
     return replace(METHODS["er"](settings, rng), keep=Balanced(rng["keep"]))
 
 
-class ReservoirFirst(Reservoir):
+class ReservoirFirst(StoreFirst, Reservoir):
     """A reservoir that takes a sample before it is trained on."""
-
-    before_training = True
 
 
 def er_memory_only(settings: Settings, rng: Generators) -> Recipe:
@@ -41,32 +36,26 @@ def er_memory_only(settings: Settings, rng: Generators) -> Recipe:
     return replace(METHODS["er"](settings, rng), keep=keep, rehearse=rehearse)
 
 
-class MixedAcross(CrossEntropy):
-    """CutMix among all samples of a batch, whatever their levels; for runs with `augment.cutmix` 0.
+class MixedAcross(CutMix):
+    """CutMix among all samples of a batch, whatever their levels; each has one label.
 
-    A mixed image is compared with both labels, each on the head of its own level. It goes through the network
-    here, a second time, for the engine mixes within a level alone.
+    A mixed image is compared with both labels, each on the head of its own level. The weights are doubled,
+    for the loss is a mean over twice as many pairs.
     """
 
-    extra_passes = 1
+    def __call__(
+        self, bench: Workbench, batch: Batch, images: Tensor, targets: Targets
+    ) -> tuple[Tensor, Targets]:
+        """Mix images and what they are compared with."""
+        own = batch.classes
+        images, partner, lam = self.mix(images, np.zeros_like(own), bench.rng["cutmix"])
+        if partner is None:
+            return images, targets
+        rows = np.tile(np.arange(len(own)), 2)
+        classes = np.concatenate([own, self.pasted(bench, own, own[partner])])
+        return images, Targets(rows, classes[:, None], 2 * np.concatenate([lam, 1 - lam])[:, None])
 
-    def __init__(self, rng: np.random.Generator) -> None:
-        super().__init__()
-        self.rng, self.mix = rng, CutMix()
-
-    def loss(self, forward: Forward) -> Tensor:
-        """λ · CE(own class) + (1 - λ) · CE(partner's class)."""
-        classes = forward.targets.classes
-        images, partner, lam = self.mix(forward.images, np.zeros_like(classes), self.rng)
-        _, logits = self.model(images)
-        own, other = (
-            cross_entropy(logits, Targets.of(which, None), self.mask(), self.classes.level_of)
-            for which in (classes, self.pasted(classes, classes[partner]))
-        )
-        share = torch.from_numpy(lam).to(own.device)
-        return (share * own + (1 - share) * other).mean()
-
-    def pasted(self, own: IntArray, other: IntArray) -> IntArray:
+    def pasted(self, bench: Workbench, own: IntArray, other: IntArray) -> IntArray:
         """The classes that the pasted images count for."""
         return other
 
@@ -74,21 +63,22 @@ class MixedAcross(CrossEntropy):
 class MixedUp(MixedAcross):
     """The pasted image's class is read on the head of the other image: the n-th class of another level."""
 
-    def pasted(self, own: IntArray, other: IntArray) -> IntArray:
+    def pasted(self, bench: Workbench, own: IntArray, other: IntArray) -> IntArray:
         """The class of the own level at the place that the pasted one has in its level."""
-        heads = [self.classes.of_level(level) for level in self.classes.level_of[own]]
-        places = [list(self.classes.of_level(self.classes.level_of[cls])).index(cls) for cls in other]
+        classes = bench.classes
+        heads = [classes.of_level(level) for level in classes.level_of[own]]
+        places = [list(classes.of_level(classes.level_of[cls])).index(cls) for cls in other]
         return np.array([head[place % len(head)] for head, place in zip(heads, places, strict=True)])
 
 
 def er_mixed_across(settings: Settings, rng: Generators) -> Recipe:
     """ER with CutMix across levels."""
-    return replace(METHODS["er"](settings, rng), minimise=MixedAcross(rng["cutmix"]))
+    return replace(METHODS["er"](settings, rng), mix=MixedAcross())
 
 
 def er_mixed_up(settings: Settings, rng: Generators) -> Recipe:
     """ER with CutMix across levels, and the pasted label on the wrong head."""
-    return replace(METHODS["er"](settings, rng), minimise=MixedUp(rng["cutmix"]))
+    return replace(METHODS["er"](settings, rng), mix=MixedUp())
 
 
 def clib_with_rate_of_er(settings: Settings, rng: Generators) -> Recipe:
@@ -104,10 +94,9 @@ def pl_fms_with_rate_of_er(settings: Settings, rng: Generators) -> Recipe:
 class FromZero(Probe):
     """A newcomer starts at H = 0 instead of the mean of its class."""
 
-    def admitted(self, slot: int) -> None:
+    def admit(self, bench: Workbench, slot: int) -> None:
         """Give the newcomer its first H."""
-        super().admitted(slot)
-        self.memory.importance[slot] = 0.0
+        bench.memory["importance"][slot] = 0.0
 
 
 class RandomVictim(PseudoLabel):
@@ -117,41 +106,36 @@ class RandomVictim(PseudoLabel):
         super().__init__(importance, exact)
         self.rng = rng["keep"]
 
-    def victim(self, newcomer: int) -> int:
+    def victim(self, bench: Workbench, newcomer: int) -> int:
         """Uniform among the candidates."""
-        return int(self.rng.choice(self.candidates(self.memory.most_frequent(newcomer))))
+        return int(self.rng.choice(self.candidates(bench, bench.memory.most_frequent(newcomer), newcomer)))
 
 
-class Printed(PseudoLabel):
+class Printed(RandomVictim):
     """PL with H as the paper prints it, L(θ) - L(θ - ∇l_n), taken when a sample has to make room.
 
     To first order in the step that is how much a step on memory's loss lowers l_n. It is taken for 64 of the
     candidates, with a step on 32 samples of memory.
     """
 
-    def __init__(self, importance: Importance, exact: bool, rng: Generators) -> None:
-        super().__init__(importance, exact)
-        self.rng = rng["keep"]
+    lr = 3e-4
 
-    def bind(self, memory: Memory, classes: Classes, examine: Examine) -> None:
-        """Get hold of the engine, for a step that policies do not make otherwise."""
-        super().bind(memory, classes, examine)
-        self.engine: Engine = examine.__self__  # type: ignore[attr-defined]
-
-    def victim(self, newcomer: int) -> int:
+    def victim(self, bench: Workbench, newcomer: int) -> int:
         """The candidate with the least H."""
-        candidates = self.rng.permutation(self.candidates(self.memory.most_frequent(newcomer)))[:64]
-        step = self.memory.sample(32, self.rng)
-        rises = self.engine.interference(stored(self.memory, step), stored(self.memory, candidates))
-        return int(candidates[rises.argmax()])
+        memory = bench.memory
+        candidates = self.candidates(bench, memory.most_frequent(newcomer), newcomer)
+        candidates = self.rng.permutation(candidates)[:64]
+        step = memory.batch(memory.sample(32, self.rng))
+        return int(candidates[interference(bench, step, memory.batch(candidates), self.lr).argmax()])
 
 
 def pl_fms_from_zero(settings: Settings, rng: Generators) -> Recipe:
     """PL-FMS whose newcomers start at H = 0."""
-    period = settings.importance_period(max(1, settings.batch_size // 2))
-    importance = FromZero(period, settings.importance.probe, rng["probe"])
-    keep = PseudoLabel(importance, settings.pl.exact)
-    return replace(METHODS["pl-fms"](settings, rng), keep=keep, rate=Adaptive(settings.lr, importance))
+    recipe, chosen = METHODS["pl-fms"](settings, rng), settings[ImportanceSettings]
+    period = chosen.build(settings, rng).period
+    importance = FromZero(period, chosen.probe, rng["probe"])
+    keep = PseudoLabel(importance, settings[PseudoLabelSettings].exact)
+    return replace(recipe, keep=keep, rate=Adaptive(settings.lr, importance))
 
 
 def pl_fms_random(settings: Settings, rng: Generators) -> Recipe:
@@ -164,7 +148,7 @@ def pl_fms_printed(settings: Settings, rng: Generators) -> Recipe:
     return _with(Printed, settings, rng)
 
 
-def _with(kind: type[RandomVictim | Printed], settings: Settings, rng: Generators) -> Recipe:
+def _with(kind: type[RandomVictim], settings: Settings, rng: Generators) -> Recipe:
     recipe = METHODS["pl-fms"](settings, rng)
     assert isinstance(recipe.keep, PseudoLabel)
-    return replace(recipe, keep=kind(recipe.keep.importance, settings.pl.exact, rng))
+    return replace(recipe, keep=kind(recipe.keep.importance, settings[PseudoLabelSettings].exact, rng))

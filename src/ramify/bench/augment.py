@@ -10,7 +10,8 @@ from time import perf_counter
 import numpy as np
 import torch
 
-from ramify.training.augment import Augment, Normalize
+from ramify.networks import ImageInputs
+from ramify.training.augment import Augment
 from ramify.training.autoaugment import PolicyName
 from ramify.training.cutmix import CutMix
 
@@ -31,15 +32,19 @@ def median_seconds(call: Callable[[], object], repeats: int) -> float:
     return statistics.median(times[repeats // 10 :])
 
 
+def _augment(part: Augment, images: torch.Tensor, rng: np.random.Generator) -> torch.Tensor:
+    return part.apply(images, part.draw(len(images), rng))
+
+
 def batch_making(images: int, size: int, policy: PolicyName, repeats: int) -> dict[str, float]:
     """Seconds that each step takes for a batch on the CPU."""
     rng = np.random.default_rng(0)
-    normalize = Normalize((0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
+    ready = ImageInputs(size).ready
     batch = torch.from_numpy(rng.integers(0, 256, (images, 3, size, size), dtype=np.uint8))
     steps: dict[str, Callable[[], object]] = {
-        "crop and flip": partial(Augment(None), batch, rng),
-        "all augmentation": partial(Augment(policy), batch, rng),
-        "normalize": partial(normalize, batch),
-        "cutmix": partial(CutMix(probability=1), normalize(batch), rng.integers(1, 6, images), rng),
+        "crop and flip": partial(_augment, Augment(None), batch, rng),
+        "all augmentation": partial(_augment, Augment(policy), batch, rng),
+        "normalize": partial(ready, batch),
+        "cutmix": partial(CutMix(probability=1).mix, ready(batch), rng.integers(1, 6, images), rng),
     }
     return {name: median_seconds(call, repeats) for name, call in steps.items()}

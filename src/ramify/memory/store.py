@@ -118,6 +118,7 @@ class Memory(Stateful):
         values, column = self._values[name], self.columns[name]
         more = width - values.shape[-1]
         if more > 0:
+            more = max(more, values.shape[-1] // 2)  # not one by one: it is copied
             spare = Column(column.dtype, (*values.shape[1:-1], more), column.fill)
             join = torch.cat if isinstance(values, Tensor) else np.concatenate
             self._values[name] = join([values, spare.allocate(self.capacity, self.device)], -1)

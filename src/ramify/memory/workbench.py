@@ -15,7 +15,7 @@ from ramify.classes import Classes
 from ramify.memory.batch import Batch, Ints, Sample
 from ramify.memory.store import Columns, Memory
 from ramify.networks.inputs import FeatureInputs
-from ramify.networks.levels import LevelMask, Targets, cross_entropy, residuals
+from ramify.networks.levels import LevelMask, Targets, cross_entropy, like, residuals
 from ramify.networks.model import Model
 from ramify.randomness import Generators
 from ramify.state import Stateful
@@ -119,16 +119,14 @@ class Workbench(Stateful):
             np.bincount(targets.rows, minlength=rows), 1
         )
 
-    def stored(self, batch: Batch, name: str) -> Any:
-        """A column's values for the rows of a batch that are in memory: `batch.slots[batch.slots >= 0]`."""
-        slots, column = batch.slots[batch.slots >= 0], self.memory[name]
-        return (
-            column[torch.from_numpy(slots).to(self.device)] if isinstance(column, Tensor) else column[slots]
-        )
+    def stored(self, batch: Batch, rows: Ints, name: str) -> Any:
+        """What a column holds for some rows of a batch, all of which are in memory."""
+        slots, column = batch.slots[rows], self.memory[name]
+        return column[like(column, slots)] if isinstance(column, Tensor) else column[slots]
 
-    def note(self, batch: Batch, name: str, values: Any) -> None:
-        """Keep values [n, …] of a batch's rows in a column; those of rows not stored yet come with them."""
-        for row in range(len(batch)):
+    def note(self, batch: Batch, rows: Ints, name: str, values: Any) -> None:
+        """Keep the values [n, …] of some rows in a column; what is not stored yet brings them with it."""
+        for row in rows:
             if batch.slots[row] >= 0:
                 self.memory.write(name, int(batch.slots[row]), values[row])
             elif batch.arrivals[row] >= 0:

@@ -59,7 +59,7 @@ class Targets:
 
     rows: Ints | None  # [groups]; None: one group a row, in order
     classes: Ints  # [groups, 1 or 2], all of one level
-    weights: Floats | None = None  # [groups, 2]; None: one class of weight 1
+    weights: Floats | None = None  # of the same shape; None: one class of weight 1
 
     @classmethod
     def of(cls, labels: Ints) -> Targets:

@@ -14,6 +14,11 @@ IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float32]
 
 
+def unmixed(bench: Workbench, batch: Batch, images: Tensor, targets: Targets) -> tuple[Tensor, Targets]:
+    """No mixing."""
+    return images, targets
+
+
 @dataclass(frozen=True)
 class CutMix:
     """Paste a box of another image of the same level; one box and one λ a level, λ ~ Beta(alpha, alpha).
