@@ -45,6 +45,8 @@ class PseudoLabelSettings(Typed):
 
     exact: bool = False
     """Vote with predictions of the model as it is at each insertion, as printed, or with the latest known."""
+    but: Literal["victim", "newcomer"] = "victim"
+    """The level that names no class: the victim class's own (section 4.1), or the newcomer's (algorithm 1)."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,8 @@ def fms(settings: Settings, rng: Generators) -> Recipe:
 def pl(settings: Settings, rng: Generators) -> Recipe:
     """PL (PL-FMS without FMS, table 4): CLIB that evicts among hierarchically related classes."""
     importance = settings[ImportanceSettings].build(settings, rng)
-    keep = PseudoLabel(importance, settings[PseudoLabelSettings].exact)
+    own = settings[PseudoLabelSettings]
+    keep = PseudoLabel(importance, own.exact, own.but)
     return replace(clib(settings, rng), keep=keep, rate=Adaptive(settings.lr, importance))
 
 
