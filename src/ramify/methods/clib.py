@@ -46,7 +46,7 @@ class PseudoLabelSettings(Typed):
     exact: bool = False
     """Vote with predictions of the model as it is at each insertion, as printed, or with the latest known."""
     but: Literal["victim", "newcomer"] = "victim"
-    """The level that names no class: the victim class's own (section 4.1), or the newcomer's (algorithm 1)."""
+    """The level that names no class: that of ȳ (section 4.1), or the newcomer's (algorithm 1)."""
 
 
 @dataclass(frozen=True)
