@@ -11,10 +11,10 @@ import numpy as np
 import torch
 
 from ramify.training.augment import Augment, Normalize
-from ramify.training.autoaugment import PolicyName
+from ramify.training.autoaugment import AutoAugmentName
 from ramify.training.cutmix import CutMix
 
-SHAPES: tuple[tuple[int, int, PolicyName, int], ...] = (  # images, their size, policy, repeats
+SHAPES: tuple[tuple[int, int, AutoAugmentName, int], ...] = (  # images, their size, AutoAugment, repeats
     (16, 32, "cifar10", 1000),
     (128, 32, "cifar10", 200),
     (64, 224, "imagenet", 10),
@@ -31,14 +31,14 @@ def median_seconds(call: Callable[[], object], repeats: int) -> float:
     return statistics.median(times[repeats // 10 :])
 
 
-def batch_making(images: int, size: int, policy: PolicyName, repeats: int) -> dict[str, float]:
+def batch_making(images: int, size: int, autoaugment: AutoAugmentName, repeats: int) -> dict[str, float]:
     """Seconds that each step takes for a batch on the CPU."""
     rng = np.random.default_rng(0)
     normalize = Normalize((0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
     batch = torch.from_numpy(rng.integers(0, 256, (images, 3, size, size), dtype=np.uint8))
     steps: dict[str, Callable[[], object]] = {
         "crop and flip": partial(Augment(None), batch, rng),
-        "all augmentation": partial(Augment(policy), batch, rng),
+        "all augmentation": partial(Augment(autoaugment), batch, rng),
         "normalize": partial(normalize, batch),
         "cutmix": partial(CutMix(probability=1), normalize(batch), rng.integers(1, 6, images), rng),
     }
