@@ -48,7 +48,7 @@ class Draw:
 class Augment:
     """Random crop, horizontal flip, then a sub-policy of AutoAugment, drawn for each image.
 
-    `autoaugment` is "cifar10", "imagenet" or None (no AutoAugment). Images are uint8 [B, 3, H, W] on any device.
+    `autoaugment` is "cifar10", "imagenet" or None (none). Images are uint8 [B, 3, H, W] on any device.
     Small images cost by the call, not by the image: augment the batches of several updates together if they
     are known.
     """
