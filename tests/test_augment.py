@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ramify.training.augment import Augment, Normalize, crop_flip
-from ramify.training.autoaugment import PolicyName, policy
+from ramify.training.autoaugment import AutoAugmentName, auto_augment
 from ramify.training.autoaugment_ops import Op
 from ramify.training.cutmix import CutMix
 
@@ -53,7 +53,7 @@ def test_without_padding_flip_and_policy_images_stay_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("name", ["cifar10", "imagenet"])
-def test_augment_repeats_by_seed_and_trains(name: PolicyName) -> None:
+def test_augment_repeats_by_seed_and_trains(name: AutoAugmentName) -> None:
     augment = Augment(name)
     images = random_images(np.random.default_rng(0), 40, 32, 32)
     kept = images.clone()
@@ -82,8 +82,8 @@ TOTALS = {
 
 
 @pytest.mark.parametrize("name", ["cifar10", "imagenet"])
-def test_policies_have_the_published_probabilities(name: PolicyName) -> None:
-    compiled = policy(name, 32, 32, torch.device("cpu"))
+def test_policies_have_the_published_probabilities(name: AutoAugmentName) -> None:
+    compiled = auto_augment(name, 32, 32, torch.device("cpu"))
     weights = np.diff(np.concatenate([[0], compiled.edges, [1]]))
     assert weights.sum() == pytest.approx(1)
     kinds = np.searchsorted(compiled.operations.edges, compiled.outcomes, side="right") - 1
@@ -97,7 +97,7 @@ def test_policies_have_the_published_probabilities(name: PolicyName) -> None:
 
 def test_one_sub_policy_in_full() -> None:
     """Rotate 0.7 at strength 2, then TranslateX 0.3 at strength 9, on images 66 wide (150/331: 29 px)."""
-    compiled = policy("cifar10", 32, 66, torch.device("cpu"))
+    compiled = auto_augment("cifar10", 32, 66, torch.device("cpu"))
     table = compiled.operations
     weights = np.diff(np.concatenate([[0], compiled.edges, [1]]))
     kinds = np.searchsorted(table.edges, compiled.outcomes, side="right") - 1
@@ -112,7 +112,7 @@ def test_one_sub_policy_in_full() -> None:
 
 
 def test_choose_follows_the_weights() -> None:
-    compiled = policy("cifar10", 8, 8, torch.device("cpu"))
+    compiled = auto_augment("cifar10", 8, 8, torch.device("cpu"))
     chosen = compiled.choose(np.random.default_rng(0).random(200_000))
     weights = np.diff(np.concatenate([[0], compiled.edges, [1]]))
     nothing = weights[(compiled.outcomes == 0).all(0)].sum()

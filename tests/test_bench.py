@@ -16,7 +16,7 @@ from ramify.bench.measure import (
     checkpoint_share,
     evaluation_ratio,
     interleave,
-    peak_memory,
+    learning_memory,
     update_ratio,
 )
 from ramify.bench.workload import Workload, bare_loop
@@ -91,7 +91,7 @@ def test_the_steps_of_a_batch_are_timed() -> None:
 
 def test_the_peak_memory_is_that_of_the_learner_alone() -> None:
     ballast = np.ones(1 << 27)  # a GB in this process, from which the measuring one is started
-    assert 50e6 < peak_memory(WORK) < 0.9 * ballast.nbytes
+    assert 50e6 < learning_memory(WORK) < 0.9 * ballast.nbytes
 
 
 def test_the_quick_benchmark_prints_and_writes_the_same(monkeypatch, tmp_path, capsys) -> None:

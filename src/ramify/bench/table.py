@@ -13,7 +13,7 @@ from ramify.bench.measure import (
     admission,
     checkpoint_share,
     evaluation_ratio,
-    peak_memory,
+    learning_memory,
     start_up,
     update_ratio,
     with_memory,
@@ -29,7 +29,7 @@ SEVEN = (3, 4, 9, 34, 57, 72, 1010)  # iNaturalist-19's levels, 1,189 classes
 
 
 @dataclass(frozen=True)
-class Row:
+class Measured:
     """One figure. `bar` is the least ratio, or the largest time or size, that will do; None: no bar."""
 
     name: str
@@ -46,7 +46,7 @@ class Row:
         return self.value <= self.bar if self.at_most else self.value >= self.bar
 
 
-Show = Callable[[Row], None]
+Show = Callable[[Measured], None]
 
 
 def small(method: str) -> Workload:
@@ -64,7 +64,7 @@ def run_bench(quick: bool, show: Show) -> dict[str, Any]:
     """Measure everything (or the first rows), show each figure as it is known, return all of them."""
     report: dict[str, Any] = {"methods": {}, "growth": {}, "rows": []}
 
-    def tell(row: Row) -> None:
+    def tell(row: Measured) -> None:
         report["rows"].append({"name": row.name, "value": row.value, "unit": row.unit, "bar": row.bar})
         show(row)
 
@@ -72,7 +72,7 @@ def run_bench(quick: bool, show: Show) -> dict[str, Any]:
         found = update_ratio(work, blocks // 3 if quick else blocks, block)
         report["methods"][name] = found
         report.setdefault("limit", found["limit_per_second"])
-        tell(Row(f"{name}, updates/s ÷ limit", found["ratio"], "×", bar))
+        tell(Measured(f"{name}, updates/s ÷ limit", found["ratio"], "×", bar))
 
     ratio("er", small("er"), 0.85)
     ratio("er resnet34 paper", paper("er"), 0.95, 7, PERIOD)
@@ -91,22 +91,24 @@ def run_bench(quick: bool, show: Show) -> dict[str, Any]:
     wide = Workload("pl-fms", replace(SMALL, memory_size=50_000), SEVEN)
     seconds = admission(wide)
     tell(
-        Row("admission of one sample, memory 50,000, 1,189 classes, 7 levels", 1e6 * seconds, "µs", 150, True)
+        Measured(
+            "admission of one sample, memory 50,000, 1,189 classes, 7 levels", 1e6 * seconds, "µs", 150, True
+        )
     )
     report["admission_seconds"] = seconds
     _batches(report, tell)
     report["evaluation"] = evaluation_ratio(small("er"))
-    tell(Row("evaluation ÷ bare forward pass, 5 levels", report["evaluation"]["ratio"], "×", 0.9))
+    tell(Measured("evaluation ÷ bare forward pass, 5 levels", report["evaluation"]["ratio"], "×", 0.9))
     report["checkpoint"] = checkpoint_share(paper("ewc++"))
     share = 100 * report["checkpoint"]["share"]
-    tell(Row("checkpoints of ewc++ resnet34 every 300 s, share of the time", share, "%", 2, True))
+    tell(Measured("checkpoints of ewc++ resnet34 every 300 s, share of the time", share, "%", 2, True))
     report["start_up_seconds"] = start_up()
-    tell(Row("ramify --help", report["start_up_seconds"], "s", 0.3, True))
-    report["peak_bytes"] = peak_memory(small("pl-fms"))
-    tell(Row("peak memory above the dataset", report["peak_bytes"] / 1e6, "MB", 700, True))
+    tell(Measured("ramify --help", report["start_up_seconds"], "s", 0.3, True))
+    report["peak_bytes"] = learning_memory(small("pl-fms"))
+    tell(Measured("peak memory above the dataset", report["peak_bytes"] / 1e6, "MB", 700, True))
     _many_runs(report, tell)
     report["learner"] = one_at_a_time(small("pl-fms"))
-    tell(Row("partial_fit one sample at a time ÷ a run", report["learner"]["ratio"], "×", 0.9))
+    tell(Measured("partial_fit one sample at a time ÷ a run", report["learner"]["ratio"], "×", 0.9))
     _growth(report, tell)
     return report
 
@@ -114,22 +116,26 @@ def run_bench(quick: bool, show: Show) -> dict[str, Any]:
 def _batches(report: dict[str, Any], tell: Show) -> None:
     """What the making of a batch takes, apart from the network."""
     report["batches"] = {}
-    for images, size, policy, repeats in SHAPES:
-        name = f"{images}×3×{size}×{size}, {policy}"
-        report["batches"][name] = found = batch_making(images, size, policy, repeats)
+    for images, size, autoaugment, repeats in SHAPES:
+        name = f"{images}×3×{size}×{size}, {autoaugment}"
+        report["batches"][name] = found = batch_making(images, size, autoaugment, repeats)
         for step, seconds in found.items():
-            tell(Row(f"{step}, batch of {name}", 1e6 * seconds, "µs"))
+            tell(Measured(f"{step}, batch of {name}", 1e6 * seconds, "µs"))
 
 
 def _many_runs(report: dict[str, Any], tell: Show) -> None:
     """What a sweep adds to its runs, and what its workers gain."""
     report["sweeps"] = found = {"two_workers": two_workers(), "overhead": overhead(), "no_op": no_op()}
-    tell(Row("8 runs: two workers ÷ one worker on both cores", found["two_workers"]["ratio"], "×", 0.6, True))
-    tell(Row("overhead of a run in a sweep", found["overhead"]["seconds"], "s", 1, True))
-    tell(Row("sweep of 90 finished runs", found["no_op"]["seconds"], "s", 3, True))
+    tell(
+        Measured(
+            "8 runs: two workers ÷ one worker on both cores", found["two_workers"]["ratio"], "×", 0.6, True
+        )
+    )
+    tell(Measured("overhead of a run in a sweep", found["overhead"]["seconds"], "s", 1, True))
+    tell(Measured("sweep of 90 finished runs", found["no_op"]["seconds"], "s", 3, True))
     if importlib.util.find_spec("ray"):
         found["ray"] = ray_overhead()
-        tell(Row("overhead of a run on Ray", found["ray"]["seconds"], "s", 3, True))
+        tell(Measured("overhead of a run on Ray", found["ray"]["seconds"], "s", 3, True))
 
 
 def _growth(report: dict[str, Any], tell: Show) -> None:
@@ -142,4 +148,4 @@ def _growth(report: dict[str, Any], tell: Show) -> None:
         for name, changed in grown.items():
             found = update_ratio(changed, 15, 8)["ratio"]
             report["growth"][f"{method}, {name}"] = found
-            tell(Row(f"{method}, {name}", found, "×"))
+            tell(Measured(f"{method}, {name}", found, "×"))

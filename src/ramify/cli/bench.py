@@ -24,12 +24,12 @@ def main(argv: list[str]) -> int:
 
     from rich.console import Console
 
-    from ramify.bench.table import Row, run_bench
+    from ramify.bench.table import Measured, run_bench
     from ramify.files import write_atomic
 
     console = Console(stderr=options.json)
 
-    def show(row: Row) -> None:
+    def show(row: Measured) -> None:
         bar = "" if row.bar is None else f"{'≤' if row.at_most else '≥'} {row.bar:g}"
         verdict = {None: "", True: "[green]holds[/]", False: "[red]missed[/]"}[row.holds]
         console.print(f"{row.name:<66}{row.value:>9.3g} {row.unit:<3}{bar:>8}  {verdict}")
