@@ -65,7 +65,7 @@ class Result:
     """Largest resident memory of the process that ended the run, in bytes."""
     balanced_accuracy: PerLevel = field(default_factory=dict)
     """A_last with each class counting the same; not in the results of older runs."""
-    decoded: dict[str, Levels] = field(default_factory=dict)
+    decoded: dict[str, PerLevel] = field(default_factory=dict)
     """A_last of every way to read the same answers, through the found tree or the `true tree`."""
 
     @classmethod
