@@ -119,7 +119,11 @@ SETUP_GROUPS: dict[str, type[Any]] = {
 }
 
 # Defaults as they first were, where they have changed: for the names of runs.
-FIRST: dict[str, dict[str, Any]] = {"importance": {"kind": "sweep"}, "pl": {"exact": True}}
+FIRST: dict[str, dict[str, Any]] = {
+    "importance": {"kind": "sweep"},
+    "pl": {"exact": True},
+    "fms": {"unit": "samples"},
+}
 
 if TYPE_CHECKING:
     Config = PlainConfig
