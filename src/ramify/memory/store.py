@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -51,9 +51,16 @@ class Memory(Stateful):
 
     _state: ClassVar[tuple[str, ...]] = ("size", "classes", "counts")
 
-    def __init__(self, capacity: int, columns: Columns, device: torch.device | str = "cpu") -> None:
+    def __init__(
+        self,
+        capacity: int,
+        columns: Columns,
+        device: torch.device | str = "cpu",
+        fetch: Callable[[Tensor], Tensor] = lambda kept: kept,
+    ) -> None:
         self.capacity = capacity = whole("memory size", capacity, 1)
         self.device = torch.device(device)
+        self._fetch = fetch  # from what is kept of samples to the samples
         self.columns = {"labels": LABELS, **columns}
         try:
             self._values = {name: c.allocate(capacity, self.device) for name, c in self.columns.items()}
@@ -87,7 +94,7 @@ class Memory(Stateful):
     def batch(self, slots: Ints) -> Batch:
         """Stored samples as a batch."""
         return Batch(
-            self["inputs"][torch.from_numpy(slots).to(self.device)],
+            self._fetch(self["inputs"][torch.from_numpy(slots).to(self.device)]),
             self["labels"][slots].astype(np.int64),
             self.classes[slots].astype(np.int64),
             slots,

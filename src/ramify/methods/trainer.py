@@ -53,7 +53,7 @@ class Trainer(Workbench):
         self.recipe = recipe = method(settings, rng)
         backbone = self._backbone(rng, inputs)
         heads = Heads(feature_size(backbone, inputs), rng["heads"])
-        columns = {"inputs": Column(inputs.dtype, inputs.shape)}
+        columns = {"inputs": Column(*inputs.kept)}
         for part in recipe.parts().values():
             columns |= getattr(part, "columns", {})
         device = torch.device(device)
@@ -64,7 +64,7 @@ class Trainer(Workbench):
         self.settings = dataclasses.replace(settings, precision=precision)  # what is restored keeps it
         model = Model(backbone, heads, precision).to(device)
         super().__init__(model, Classes(), inputs, size, columns, rng, device)
-        self.optimizer = Optimizer(self.model, settings.lr)
+        self.optimizer = self._new_optimizer()
         self.augment, self.mix = recipe.augment or as_it_is, recipe.mix
         if isinstance(inputs, ImageInputs):
             chosen = settings.augment
@@ -85,10 +85,13 @@ class Trainer(Workbench):
         chosen = self.settings.network
         return build_backbone(chosen.name, chosen.stem, chosen.width, draws, inputs.size)
 
+    def _new_optimizer(self) -> Optimizer:
+        return Optimizer(self.model, self.settings.lr, self.settings.optimizer.row_age)
+
     def renew(self) -> None:
         """Forget all that the network has learned; memory stays."""
         self.model.renew(self._backbone(self.rng, self.inputs))
-        self.optimizer = Optimizer(self.model, self.settings.lr)
+        self.optimizer = self._new_optimizer()
 
     # ---- learning
 

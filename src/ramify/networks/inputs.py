@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -35,6 +35,15 @@ class FeatureInputs:
     def shape(self) -> tuple[int, ...]:
         """Of one sample."""
         return (whole("the size of a feature", self.size, 1),)
+
+    @property
+    def kept(self) -> tuple[torch.dtype, tuple[int, ...]]:
+        """What is kept of a sample in memory: type and shape."""
+        return self.dtype, self.shape
+
+    def fetch(self, kept: Tensor) -> Tensor:
+        """Samples from what is kept of them."""
+        return kept
 
     def check(self, values: Values) -> None:
         """Refuse what is not of this kind."""
@@ -77,6 +86,30 @@ class ImageInputs(FeatureInputs):
         """Normalise [n, 3, size, size]."""
         mean, std = channels(self.mean, values.device), channels(self.std, values.device)
         return values.float().sub_(mean).div_(std)
+
+
+@dataclass(frozen=True, eq=False)
+class BorrowedImages(ImageInputs):
+    """Images that stay in `source`, such as a memory-mapped file: a sample is its index there.
+
+    For a method that keeps the whole stream, which the memory need not hold a second time.
+    """
+
+    source: npt.NDArray[np.uint8] = field(default_factory=lambda: np.empty((0, 3, 0, 0), np.uint8))
+
+    @property
+    def kept(self) -> tuple[torch.dtype, tuple[int, ...]]:
+        """An index."""
+        return torch.int64, ()
+
+    def fetch(self, kept: Tensor) -> Tensor:
+        """The images at these indices."""
+        return torch.from_numpy(self.source[kept.cpu().numpy()]).to(kept.device)
+
+    def check(self, values: Values) -> None:
+        """Indices arrive; images are asked."""
+        if values.dtype not in (torch.int64, np.int64):
+            super().check(values)
 
 
 @cache

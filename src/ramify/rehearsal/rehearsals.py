@@ -85,10 +85,10 @@ class MemoryOnly(Rehearsal):
 class Flexible(Rehearsal):
     """FMS (section 4.2, algorithm 2): a sample of class c enters with probability min((t - T_c) / T, 1).
 
-    t and T_c count stream samples, and so does T, the `horizon`. Refused places are filled from memory without
-    repeating a sample of the batch, which is the same as drawing the memory's share and theirs together. The
-    draw is made anew at each update; the first stream batch of all is taken whole. `rule`: T as given, or
-    divided by the number of classes seen.
+    t and T_c count stream samples, and so does T, the `horizon`. Refused places are filled from memory
+    without repeating a sample of the batch, which is the same as drawing the memory's share and theirs
+    together. The draw is made anew at each update; the first stream batch of all is taken whole. `rule`: T as
+    given, or divided by the number of classes seen.
     """
 
     def __init__(
