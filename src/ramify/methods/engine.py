@@ -12,6 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from ramify.allocator import keep_buffers
 from ramify.classes import Classes
 from ramify.errors import RamifyError
 from ramify.memory import Examination, Memory, Update
@@ -19,7 +20,6 @@ from ramify.methods.recipe import Method, build_recipe
 from ramify.methods.settings import Settings
 from ramify.networks import Model, build_backbone, feature_size
 from ramify.networks.heads import Heads
-from ramify.pixels import check_values
 from ramify.randomness import Generators
 from ramify.rehearsal import Arrival, Batch, arrived, stored
 from ramify.state import State, Stateful
@@ -85,6 +85,7 @@ class Engine(Stateful):
         device: torch.device | str = "cpu",
         network: nn.Module | None = None,
     ) -> None:
+        keep_buffers()
         self.settings = settings
         self.device = torch.device(device)
         image_size = whole("image_size", image_size, 1)
@@ -174,7 +175,6 @@ class Engine(Stateful):
                 f"images are {images.dtype} of shape {tuple(images.shape)}; they must be uint8 of shape "
                 f"(n, {', '.join(map(str, self.image_shape))})"
             )
-        check_values(images)
 
     def _meet(self, level: int, label: Any) -> int:
         known = self.classes.find(level, label)
