@@ -11,6 +11,7 @@ import torch
 
 from ramify.bench import table
 from ramify.bench.augment import batch_making
+from ramify.bench.kernel import kernel_cost
 from ramify.bench.measure import (
     admission,
     checkpoint_share,
@@ -99,6 +100,9 @@ def test_the_quick_benchmark_prints_and_writes_the_same(monkeypatch, tmp_path, c
     monkeypatch.setattr(table, "paper", lambda method: replace(WORK, method=method))
     monkeypatch.setattr(table, "with_memory", lambda work, size: work)
     monkeypatch.setattr(table, "update_ratio", lambda work, blocks, block: update_ratio(work, 1, 8))
+    monkeypatch.setattr(table, "sized", lambda pixels: replace(WORK, method="er", image_size=pixels))
+    monkeypatch.setattr(table, "SIZES", {64: 8})
+    monkeypatch.setattr(table, "kernel_cost", lambda work, blocks, block: kernel_cost(work, 1, block))
     assert main(["bench", "--quick", "--json", "--out", str(tmp_path / "b.json")]) == 0
     printed = capsys.readouterr().out
     assert printed == (tmp_path / "b.json").read_text()
@@ -107,3 +111,9 @@ def test_the_quick_benchmark_prints_and_writes_the_same(monkeypatch, tmp_path, c
     for name in ("er", "pl-fms", "clib", "fms", "er resnet34 paper", "pl-fms memory 50000"):
         assert report["methods"][name]["ratio"] > 0
     assert report["rows"][0]["name"] == "er, updates/s ÷ limit"
+    assert {"er 64 px, updates/s ÷ limit", "er 64 px, share of the kernel"} <= {
+        row["name"] for row in report["rows"]
+    }
+    for found in report["sizes"].values():
+        assert min(found["ratio"], found["plain_ratio"], found["per_second"]) > 0
+        assert all(0 <= found[share] < 1 for share in ("kernel_share", "plain_kernel_share"))

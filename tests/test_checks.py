@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -73,8 +74,6 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
     "float images": (observe(FLOATS), "torch.float32"),
     "images with nan": (observe(FLOATS * float("nan")), "torch.float32"),
     "no array": (observe([1, 2]), "a list"),
-    "images without values": (observe(IMAGES.to("meta")), "'meta'"),
-    "floats cut to bytes": (observe(FLOATS.ceil().to(torch.uint8)), "largest value in 4 images is 1"),
     "one image without its axis": (observe(IMAGES[0]), "shape (3, 8, 8)"),
     "images of another size": (observe(IMAGES[:, :, :4, :4]), "(n, 3, 8, 8)"),
     "channels last": (observe(IMAGES.permute(0, 2, 3, 1)), "(n, 3, 8, 8)"),
@@ -85,7 +84,6 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
     "level as text": (observe(levels=("1", 1, 1, 1)), "level '1'"),
     "half a level": (observe(levels=(1.5, 1, 1, 1)), "level 1.5"),
     "asking before learning": (lambda: engine().predict(IMAGES), "nothing has been learned"),
-    "asking with floats cut to bytes": (lambda: engine().predict(FLOATS.ceil().byte()), "largest value"),
     "asking in no parts": (lambda: engine().predict(IMAGES, batch_size=0), "batch_size is 0"),
     "asking with floats": (lambda: engine().predict(FLOATS), "torch.float32"),
     "asking with another size": (lambda: engine().predict(IMAGES.numpy()[:, :, :4, :4]), "(n, 3, 8, 8)"),
@@ -220,6 +218,35 @@ def test_dark_images_are_no_mistake() -> None:
     learner.observe(dark, [*"abcd"], [1] * 4)
     assert learner.samples == 4
     assert len(learner.predict(dark)) == 4
+
+
+class Watched(np.memmap):  # type: ignore[type-arg]
+    """A memory map that notes which of its rows are read."""
+
+    def __getitem__(self, key: Any) -> Any:
+        self.parts.append(np.arange(len(self))[key])
+        return np.asarray(self)[key]
+
+    def copy(self, *args: Any, **kwargs: Any) -> Any:
+        self.parts.append(np.arange(len(self)))
+        return np.asarray(self).copy(*args, **kwargs)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        self.parts.append(np.arange(len(self)))  # a maximum, for one
+        return getattr(ufunc, method)(*map(np.asarray, inputs), **kwargs)
+
+
+def test_a_question_reads_each_image_once_and_never_all_at_once(tmp_path: Path) -> None:
+    count, at_once = 5000, 64
+    images = Watched(tmp_path / "images", np.uint8, "w+", shape=(count, 3, 8, 8))
+    np.asarray(images)[:] = np.random.default_rng(0).integers(0, 256, images.shape, np.uint8)
+    learner = engine()
+    learner.observe(IMAGES, [*"abcd"], [1] * 4)
+    images.parts = []
+    answers = learner.predict(images, batch_size=at_once)
+    assert max(map(len, images.parts)) <= at_once
+    assert np.array_equal(np.concatenate(images.parts), np.arange(count))
+    assert np.array_equal(answers, learner.predict(np.asarray(images), at_once))
 
 
 def test_arrays_are_learned_as_tensors_are() -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ramify.bench.augment import SHAPES, batch_making
+from ramify.bench.kernel import kernel_cost
 from ramify.bench.learner import one_at_a_time
 from ramify.bench.measure import (
     admission,
@@ -25,6 +26,7 @@ from ramify.runs.presets import resolve
 
 SMALL = make_settings(updates_per_sample=1.0, network={"name": "resnet18", "width": 0.5})
 PERIOD = 24  # updates of the paper between two refreshes of the importance: a block has one of them
+SIZES = {64: 8, 128: 8, 224: 4}  # pixels: updates in a block
 SEVEN = (3, 4, 9, 34, 57, 72, 1010)  # iNaturalist-19's levels, 1,189 classes
 
 
@@ -60,6 +62,11 @@ def paper(method: str) -> Workload:
     return Workload(method, make_settings(settings, importance={"kind": "probe"}, pl={"exact": False}))
 
 
+def sized(pixels: int) -> Workload:
+    """ER on the small network and larger images."""
+    return Workload("er", replace(SMALL, memory_size=256, updates_per_sample=0.5), image_size=pixels)
+
+
 def run_bench(quick: bool, show: Show) -> dict[str, Any]:
     """Measure everything (or the first rows), show each figure as it is known, return all of them."""
     report: dict[str, Any] = {"methods": {}, "growth": {}, "rows": []}
@@ -81,6 +88,7 @@ def run_bench(quick: bool, show: Show) -> dict[str, Any]:
     ratio("pl-fms resnet34 paper", paper("pl-fms"), 0.92, 7, PERIOD)
     ratio("clib", small("clib"), 0.78)
     ratio("fms", small("fms"), 0.78)
+    _larger_images(report, tell, 5 if quick else 15)
     if quick:
         return report
     swept = make_settings(SMALL, importance={"kind": "sweep", "period": 5}, pl={"exact": True})
@@ -121,6 +129,19 @@ def _batches(report: dict[str, Any], tell: Show) -> None:
         report["batches"][name] = found = batch_making(images, size, autoaugment, repeats)
         for step, seconds in found.items():
             tell(Measured(f"{step}, batch of {name}", 1e6 * seconds, "µs"))
+
+
+def _larger_images(report: dict[str, Any], tell: Show, blocks: int) -> None:
+    """How an update fares at larger sizes, and how much of it is the kernel's work."""
+    report["sizes"] = {}
+    for pixels, block in SIZES.items():
+        report["sizes"][pixels] = found = kernel_cost(sized(pixels), blocks, block)
+        name = f"er {pixels} px"
+        tell(Measured(f"{name}, updates/s ÷ limit", found["ratio"], "×", 0.85))
+        tell(Measured(f"{name}, updates/s ÷ limit with glibc's own setting", found["plain_ratio"], "×"))
+        tell(Measured(f"{name}, share of the kernel", 100 * found["kernel_share"], "%"))
+        plain = 100 * found["plain_kernel_share"]
+        tell(Measured(f"limit {pixels} px with glibc's own setting, share of the kernel", plain, "%"))
 
 
 def _many_runs(report: dict[str, Any], tell: Show) -> None:

@@ -16,7 +16,9 @@ def main(argv: list[str]) -> int:
         description="Measure what the methods cost beside the bare training loop on this machine.",
     )
     parser.add_argument(
-        "--quick", action="store_true", help="only ER, PL-FMS, CLIB and FMS, in less than two minutes"
+        "--quick",
+        action="store_true",
+        help="only ER, PL-FMS, CLIB, FMS and larger images, in about two minutes",
     )
     parser.add_argument("--json", action="store_true", help="print the figures as JSON on stdout")
     parser.add_argument("--out", default="bench.json", help="file for the figures (default: %(default)s)")

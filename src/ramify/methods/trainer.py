@@ -12,6 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from ramify.allocator import keep_buffers
 from ramify.classes import Classes
 from ramify.errors import RamifyError
 from ramify.hierarchy import Ties, ancestors_in, decode, found_tree
@@ -48,6 +49,7 @@ class Trainer(Workbench):
         device: torch.device | str = "cpu",
         network: nn.Module | None = None,
     ) -> None:
+        keep_buffers()
         self.method, self.settings, self._template = method, settings, network
         rng = Generators(seed)
         self.recipe = recipe = method(settings, rng)
