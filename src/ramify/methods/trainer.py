@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from ramify.allocator import keep_buffers
 from ramify.classes import Classes
 from ramify.errors import RamifyError
-from ramify.hierarchy import Ties, ancestors_in, decode, found_tree
+from ramify.hierarchy import Ties, ancestors_in, decode
 from ramify.memory import Batch, Column, Forward, Sample, Workbench, arrived
 from ramify.memory.workbench import LOOK, Cost, Weights
 from ramify.methods.recipe import Method
@@ -123,6 +123,7 @@ class Trainer(Workbench):
 
     def _arrive(self, sample: Sample) -> None:
         self.samples += 1
+        self.classes.seen[list(sample.labels)] += 1
         self.credit += self.settings.updates_per_sample
         if self.recipe.keep.arrive(self, sample):
             self.waiting.append(sample)
@@ -231,7 +232,7 @@ class Trainer(Workbench):
         self.prepare()
         now = (self.updates, self.samples)
         if self._ties is None or self._ties[0] != now:
-            self._ties = now, found_tree(self)
+            self._ties = now, self.recipe.answer.ties(self)
         return self._ties[1]
 
     def answer(

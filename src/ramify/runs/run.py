@@ -111,7 +111,11 @@ class Run:
         self.trainer = Trainer(method, settings, inputs, config.seed, pick_device(device))
         self.config = replace(config, precision=self.trainer.settings.precision)  # auto: as measured
         self.evaluator = Evaluator(
-            dataset.test, dataset.taxonomy, self.stream.levels, config.eval_images, config.decode
+            dataset.test,
+            dataset.taxonomy,
+            self.stream.levels,
+            config.eval_images,
+            config.decode or method.decode,
         )
         self.evaluated_at = evaluated_at(config, self.stream, method.offline)
         self.answers: Path | None = None  # folder of answers that may have been worked out ahead
