@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ramify.errors import RamifyError
+from ramify.pixels import check_values
 from ramify.typed import shown, whole
 
 Values = npt.NDArray[Any] | Tensor
@@ -72,6 +73,11 @@ class ImageInputs(FeatureInputs):
     def shape(self) -> tuple[int, ...]:
         """Of one image."""
         return (3, self.size, self.size)
+
+    def check(self, values: Values) -> None:
+        """Refuse what is not of this kind, and floats that were cut to bytes."""
+        super().check(values)
+        check_values(values)
 
     def ready(self, values: Tensor) -> Tensor:
         """Normalise [n, 3, size, size]."""
