@@ -133,7 +133,8 @@ class Trainer(Workbench):
         self.credit = max(0.0, self.credit - self.due)
         while self.due:
             self.due -= 1
-            self.update(rehearse.compose(self, arrivals, self.settings.batch_size))
+            if len(self.classes):  # before the first label there is nothing to learn
+                self.update(rehearse.compose(self, arrivals, self.settings.batch_size))
         for sample in self.waiting:
             self.recipe.keep.settle(self, sample)
         self.waiting.clear()
