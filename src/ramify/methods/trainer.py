@@ -103,7 +103,7 @@ class Trainer(Workbench):
         Each has labels, pairs of a level and a label: one, several at different levels, or none. In memory it
         counts for the first of them.
         """
-        self.inputs.check(inputs)
+        self.inputs.check(inputs, learned=True)
         check_labels(labels, len(inputs))
         values = as_tensor(inputs).to(self.device)
         for row, pairs in enumerate(labels):
@@ -139,7 +139,8 @@ class Trainer(Workbench):
         self.credit = max(0.0, self.credit - self.due)
         while self.due:
             self.due -= 1
-            self.update(rehearse.compose(self, arrivals, self.settings.batch_size))
+            if len(self.classes):  # before the first label there is nothing to learn
+                self.update(rehearse.compose(self, arrivals, self.settings.batch_size))
         for sample in self.waiting:
             self.recipe.keep.settle(self, sample)
         self.waiting.clear()

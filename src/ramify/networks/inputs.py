@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ramify.errors import RamifyError
+from ramify.pixels import check_values
 from ramify.typed import shown, whole
 
 Values = npt.NDArray[Any] | Tensor
@@ -45,8 +46,8 @@ class FeatureInputs:
         """Samples from what is kept of them."""
         return kept
 
-    def check(self, values: Values) -> None:
-        """Refuse what is not of this kind."""
+    def check(self, values: Values, learned: bool = False) -> None:
+        """Refuse what is not of this kind; what is to be learned is looked at more closely."""
         if not isinstance(values, Tensor | np.ndarray):
             raise RamifyError(f"{self.what} are a {type(values).__name__}; they must be an array or a tensor")
         allowed = (self.dtype, ARRAY_DTYPES[self.dtype])
@@ -82,6 +83,12 @@ class ImageInputs(FeatureInputs):
         """Of one image."""
         return (3, self.size, self.size)
 
+    def check(self, values: Values, learned: bool = False) -> None:
+        """Refuse what is not of this kind; floats that were cut to bytes are not learned."""
+        super().check(values)
+        if learned:
+            check_values(values)
+
     def ready(self, values: Tensor) -> Tensor:
         """Normalise [n, 3, size, size]."""
         mean, std = channels(self.mean, values.device), channels(self.std, values.device)
@@ -106,9 +113,9 @@ class BorrowedImages(ImageInputs):
         """The images at these indices."""
         return torch.from_numpy(self.source[kept.cpu().numpy()]).to(kept.device)
 
-    def check(self, values: Values) -> None:
+    def check(self, values: Values, learned: bool = False) -> None:
         """Indices arrive; images are asked."""
-        if values.dtype not in (torch.int64, np.int64):
+        if not learned:
             super().check(values)
 
 
