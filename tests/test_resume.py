@@ -20,7 +20,9 @@ from ramify.cli import main
 from ramify.cli.progress import RunProgress
 from ramify.errors import RamifyError
 from ramify.methods import METHODS
-from ramify.methods.settings import ImportanceSettings, NetworkSettings, PseudoLabelSettings
+from ramify.methods.clib import ImportanceSettings, PseudoLabelSettings
+from ramify.methods.epochs import MemoryEpochs
+from ramify.methods.settings import NetworkSettings
 from ramify.runs import Stopped, run_config
 from ramify.runs.folder import RunFolder
 from ramify.runs.run import Run
@@ -78,13 +80,18 @@ def test_long_training_on_memory_is_continued_in_its_midst(method: str, step: st
 
     at = []
 
+    def passes_of(run: Run) -> MemoryEpochs:
+        passes = run.trainer.recipe.answer
+        assert isinstance(passes, MemoryEpochs)
+        return passes
+
     def crash(run: Run) -> None:
-        passes = run.engine.passes
+        passes = passes_of(run)
         if passes.epoch == 1 and passes.place == 16:
             raise Crash
 
     def look(run: Run) -> None:
-        at.append((run.step, run.engine.passes.epoch, run.engine.passes.place))
+        at.append((run.step, passes_of(run).epoch, passes_of(run).place))
 
     with pytest.raises(Crash):
         run_config(tiny(method), tmp_path / "crashed", threads=1, checkpoint_every=0, watch=crash)
