@@ -28,7 +28,7 @@ from ramify.runs.folder import RunFolder
 from ramify.runs.run import Run
 from soak import differences, soak
 from soak import main as try_resume
-from tiny_runs import tiny
+from tiny_runs import PYTHONPATH, tiny
 
 KILLS = 3
 
@@ -161,7 +161,7 @@ def test_the_command_that_is_printed_continues_in_a_process_of_its_own(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stopped, alone = tmp_path / "stopped", tmp_path / "alone"
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent), "TINY_RUNS_SLEEP": "0.05"}
+    environment = os.environ | {"PYTHONPATH": PYTHONPATH, "TINY_RUNS_SLEEP": "0.05"}
     command = [sys.executable, "-m", "ramify", "run", *ARGUMENTS, "--out", str(stopped)]
     process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
     while not (stopped / "config.json").exists() and process.poll() is None:
