@@ -14,9 +14,11 @@ import torch
 from ramify.classes import Classes
 from ramify.datasets import Dataset, Split
 from ramify.evaluation import metrics
-from ramify.memory import Examination, Memory, Policy, Update
+from ramify.memory import Column, Forward, Policy, Sample, Workbench
+from ramify.memory.workbench import Examination
 from ramify.methods import Settings, find_method
-from ramify.methods.settings import ImportanceSettings, PseudoLabelSettings
+from ramify.methods.clib import ImportanceSettings, PseudoLabelSettings
+from ramify.networks import Heads, ImageInputs, Model, Targets
 from ramify.randomness import Generators
 from ramify.runs.checkpoint import Checkpoints
 from ramify.runs.folder import RunFolder
@@ -75,31 +77,35 @@ def deep_dataset(per_leaf: int = 7) -> Dataset:
     return Dataset("deep", *splits, tree, (0.5,) * 3, (0.2,) * 3, "made up")
 
 
-class Kept:
+class Kept(Workbench):
     """A method's memory, fed and examined without a network."""
 
     def __init__(self, method: str, classes: Classes, draw: np.random.Generator) -> None:
-        self.draw, self.classes = draw, classes
-        self.keep: Policy = find_method(method)(SETTINGS, Generators(0)).keep
-        self.memory = Memory(SETTINGS.memory_size, (3, 8, 8))
-        self.keep.bind(self.memory, classes, self.examine)
+        self.draw, rng, inputs = draw, Generators(0), ImageInputs(8)
+        self.keep: Policy = find_method(method)(SETTINGS, rng).keep
+        columns = {"inputs": Column(inputs.dtype, inputs.shape), **self.keep.columns}
+        model = Model(torch.nn.Identity(), Heads(1, rng["heads"]))
+        super().__init__(model, classes, inputs, SETTINGS.memory_size, columns, rng, torch.device("cpu"))
 
     def examine(self, slots: npt.NDArray[np.integer]) -> Examination:
         """Made-up losses and predictions."""
-        return Examination(self.draw.random(len(slots)), self.predict(len(slots)))
+        return Examination(slots, self.draw.random(len(slots)), self.predict(len(slots)))
 
     def predict(self, count: int) -> Table:
-        known = [self.classes.of_level(level) for level in self.classes.levels]
-        return np.stack([rows[self.draw.integers(len(rows), size=count)] for rows in known], 1)
+        """A random class of every level, -1 where it has none."""
+        found = np.full((count, max(self.classes.levels)), -1)
+        for level in self.classes.levels:
+            rows = self.classes.of_level(level)
+            found[:, level - 1] = rows[self.draw.integers(len(rows), size=count)]
+        return found
 
     def train(self) -> None:
         """An update on 16 stored samples."""
-        slots = self.memory.sample(16, self.draw)
-        levels = self.classes.level_of[self.memory.classes[slots]]
-        nothing = torch.zeros(0)
-        self.keep.trained(
-            Update(slots, levels, 1.0, nothing, lambda: nothing, lambda: self.predict(len(slots)))
-        )
+        batch, nothing = self.memory.batch(self.memory.sample(16, self.draw)), torch.zeros(0)
+        targets = Targets.of(batch.labels)
+        forward = Forward(batch, nothing, nothing, nothing, targets, self.levels, loss=1.0)
+        vars(forward)["predictions"] = self.predict(len(batch))  # instead of working them out from logits
+        self.keep.learned(self, forward)
 
 
 def push(samples: int, evaluations: int = PARTS) -> Load:
@@ -118,7 +124,7 @@ def push(samples: int, evaluations: int = PARTS) -> Load:
             at = order[i]
             cls = classes.meet(int(stream.level[at]), int(stream.label[at]), i)
             for one in kept if i % 10 == 0 else kept[:2]:  # PL looks at its candidates: it gets every tenth
-                one.keep.offer(STORED[i % 16], cls)
+                one.keep.offer(one, Sample(STORED[i % 16], (cls,), cls))
             if i % 160 == 0:
                 kept[-1].train()
         for _ in range(evaluations // PARTS):

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ramify.memory import Forward, Workbench
 from ramify.methods import Settings, find_method
 from ramify.methods.recipe import Recipe
 from ramify.randomness import Generators
@@ -22,7 +23,7 @@ from ramify.runs.run import Run
 from ramify.sweeps import Study, jobs
 from ramify.sweeps.jobs import Job, Outcome
 from ramify.sweeps.local import Local
-from ramify.training.objectives import CrossEntropy, Forward
+from ramify.training.objectives import CrossEntropy
 
 FIXED = {"limit": 64, "eval_every": 16, "eval_images": 20, "memory_size": 20, "network": {"width": 0.125}}
 TOML = """
@@ -67,9 +68,9 @@ def broken(settings: Settings, rng: Generators) -> Recipe:
 class Slow(CrossEntropy):
     """Takes its time, so that a run is sure to be on its way when a signal reaches it."""
 
-    def loss(self, forward: Forward) -> Tensor:
+    def loss(self, bench: Workbench, forward: Forward) -> Tensor:
         time.sleep(0.05)
-        return super().loss(forward)
+        return super().loss(bench, forward)
 
 
 def slow_er(settings: Settings, rng: Generators) -> Recipe:

@@ -23,7 +23,8 @@ from ramify.bench.measure import (
 from ramify.bench.workload import Workload, bare_loop
 from ramify.cli import main
 from ramify.methods import Settings
-from ramify.methods.settings import ImportanceSettings, NetworkSettings
+from ramify.methods.clib import ImportanceSettings
+from ramify.methods.settings import NetworkSettings
 
 TINY = Settings(memory_size=48, updates_per_sample=1.0, network=NetworkSettings("resnet18", 0.1, "imagenet"))
 WORK = Workload("pl-fms", TINY, classes=(2, 5))
@@ -36,18 +37,18 @@ def test_the_ratio_is_the_median_of_paired_blocks() -> None:
 
 
 def test_a_learner_is_measured_in_mid_stream() -> None:
-    stream = WORK.engine()
-    engine = stream.engine
-    assert engine.memory.full
-    assert (len(engine.classes), engine.updates) == (7, 0)
-    before = engine.memory.images.clone()
-    first = next(engine.model.backbone.parameters())
+    stream = WORK.mid_stream()
+    trainer = stream.trainer
+    assert trainer.memory.full
+    assert (len(trainer.classes), trainer.updates) == (7, 0)
+    before = trainer.memory["inputs"].clone()
+    first = next(trainer.model.backbone.parameters())
     weights = first.detach().clone()
     assert stream.updates(16) > 0
-    assert engine.updates == 16
-    assert not torch.equal(before, engine.memory.images)
+    assert trainer.updates == 16
+    assert not torch.equal(before, trainer.memory["inputs"])
     assert any(
-        not torch.equal(a, b) for a, b in zip(weights, engine.model.backbone.parameters(), strict=True)
+        not torch.equal(a, b) for a, b in zip(weights, trainer.model.backbone.parameters(), strict=True)
     )
 
 
@@ -65,7 +66,7 @@ def test_the_limit_trains_the_methods_own_network(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(torch.optim.Adam, "step", step)
     bare_loop(WORK)(3)
-    backbone = sum(p.numel() for p in WORK.engine().engine.model.backbone.parameters())
+    backbone = sum(p.numel() for p in WORK.mid_stream().trainer.model.backbone.parameters())
     assert steps == [backbone + 7 * (51 + 1)] * 3
 
 

@@ -23,8 +23,9 @@ from ramify import Learner, RamifyError, Taxonomy
 from ramify.learner import export as exporting
 from ramify.learner.images import as_tensor
 from ramify.learner.turns import Turns
-from ramify.methods import Engine, find_method
+from ramify.methods import Trainer, find_method
 from ramify.methods.checks import SIZE, Toy, ToyNetwork, same, weights
+from ramify.networks import ImageInputs
 
 TOY = Toy.stream(60)
 PLAIN = {"augment": {"padding": 0, "flip": False, "cutmix": 0.0}, "lr": 1e-2, "fms": {"T": 20.0}}
@@ -52,7 +53,7 @@ def taught(method="pl-fms", **given) -> Learner:
 
 
 def equal(a: Learner, b: Learner) -> bool:
-    return same(weights(a._engine), weights(b._engine))
+    return same(weights(a._trainer), weights(b._trainer))
 
 
 @pytest.mark.parametrize("method", ["pl-fms", "er"])
@@ -60,13 +61,12 @@ def test_learns_one_by_one_what_a_run_learns(method):
     ours = learner(method)
     for i in range(60):
         ours.partial_fit(TOY.images[i : i + 1], [TOY.labels[i]], TOY.levels[i])
-    engine = Engine(
-        find_method(method), ours.settings, SIZE, ours.mean, ours.std, seed=0, network=toy_network()
-    )
-    engine.observe(*TOY.part(0, 60))
-    assert same(weights(ours._engine), weights(engine))
+    inputs = ImageInputs(SIZE, mean=ours.mean, std=ours.std)
+    trainer = Trainer(find_method(method), ours.settings, inputs, seed=0, network=toy_network())
+    TOY.teach(trainer, 0, 60)
+    assert same(weights(ours._trainer), weights(trainer))
     assert ours.samples == 60
-    assert ours.updates == engine.updates > 0
+    assert ours.updates == trainer.updates > 0
 
 
 def test_every_kind_of_image_is_the_same_image(tmp_path):
@@ -184,8 +184,8 @@ def test_many_threads_that_decode_leave_the_warnings_alone():
         ({"mean": [[1], [1, 2], 3]}, "mean is"),
         ({"std": (1, 1, float("inf"))}, "std is"),
         ({"std": (1, 0, 1)}, "std is"),
-        ({"network": nn.Linear(3, 3)}, "the network failed on an image"),
-        ({"network": nn.Conv2d(1, 1, 1)}, "the network failed on an image"),
+        ({"network": nn.Linear(3, 3)}, r"the network failed on an input \(1, 3, 64, 64\)"),
+        ({"network": nn.Conv2d(1, 1, 1)}, r"the network failed on an input \(1, 3, 64, 64\)"),
         ({"network": 5}, "network is 5"),
     ],
 )
@@ -274,7 +274,7 @@ def test_finds_out_the_tree_by_itself():
 def test_a_class_that_has_just_come_is_in_the_hierarchy(method):
     ours = taught(method)
     before = ours.hierarchy()
-    while ours._engine._buffer:  # so that the next sample only waits
+    while ours._trainer.waiting:  # so that the next sample only waits
         ours.partial_fit(TOY.images[:1], [TOY.labels[0]], TOY.levels[0])
     ours.hierarchy()
     updates = ours.updates
@@ -504,9 +504,9 @@ def test_those_who_ask_meanwhile_see_only_whole_updates():
 
     def record() -> None:
         if twin.levels:
-            legal.add(twin._probabilities(asked).tobytes())
+            legal.add(twin._trainer.log_probabilities(asked).tobytes())
 
-    twin._engine.turns.give_way = record
+    twin._trainer.turns.give_way = record
     twin.partial_fit(toy.images, toy.labels, toy.levels)
     record()
     ours = learner()
@@ -515,8 +515,8 @@ def test_those_who_ask_meanwhile_see_only_whole_updates():
     thread.start()
     seen = []
     while thread.is_alive():
-        with ours._engine.turns:
-            seen.append(ours._probabilities(asked).tobytes())
+        with ours._trainer.turns:
+            seen.append(ours._trainer.log_probabilities(asked).tobytes())
     thread.join()
     assert len(set(seen)) > 5
     assert set(seen) <= legal

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ramify.classes import Classes
-from ramify.learner.hierarchy import Ties, ancestors_in
-from ramify.learner.prediction import best, best_path, least_distance, prediction
+from ramify.hierarchy import Ties, ancestors_in
+from ramify.hierarchy.decode import crm, heads, path
+from ramify.learner.prediction import prediction
 from strategies import trees
 
 MANY = settings(max_examples=60)
@@ -38,13 +39,14 @@ def met(draw, every=False):
 @given(met(every=True))
 def test_most_probable_path_of_a_whole_tree(case):
     tree, classes, probabilities = case
-    chosen = prediction(classes, best_path(probabilities, ancestors_in(tree, classes)), probabilities)
+    log = np.log(probabilities.astype(float))
+    chosen = prediction(classes, path(classes, log, ancestors_in(tree, classes)), log)
     for i in range(5):
         products = {}
         for leaf in range(tree.leaves):
-            path = tree.path(leaf)
-            numbers = [classes.find(h, name) for h, name in enumerate(path, 1)]
-            products[path] = np.prod(probabilities[i, numbers], dtype=np.float64)
+            names = tree.path(leaf)
+            numbers = [classes.find(h, name) for h, name in enumerate(names, 1)]
+            products[names] = np.prod(probabilities[i, numbers], dtype=np.float64)
         found = tuple(chosen[i].values())
         assert products[found] == pytest.approx(max(products.values()), rel=1e-4)
         for h in classes.levels:
@@ -56,7 +58,7 @@ def test_most_probable_path_of_a_whole_tree(case):
 def test_paths_through_what_was_met_are_paths_of_the_tree(case):
     tree, classes, probabilities = case
     ancestors = ancestors_in(tree, classes)
-    for row in best_path(probabilities, ancestors):
+    for row in path(classes, np.log(probabilities.astype(float)), ancestors):
         ends = [c for c in row if c >= 0]
         assert ends
         level, label = classes.level_of[ends[-1]], classes.labels[ends[-1]]
@@ -84,10 +86,10 @@ def test_a_path_with_gaps_is_as_probable_as_its_parents_may_be(case):
     tree, classes, probabilities = case
     ancestors = ancestors_in(tree, classes)
     known = {(h, x): c for c, (h, x) in enumerate(zip(classes.level_of, classes.labels, strict=True))}
-    for i, row in enumerate(best_path(probabilities, ancestors)):
+    for i, row in enumerate(path(classes, np.log(probabilities.astype(float)), ancestors)):
         means = {}
         for (level, label), c in known.items():
-            if any(c in path for other, path in enumerate(ancestors) if other != c):
+            if any(c in line for other, line in enumerate(ancestors) if other != c):
                 continue  # something lies below it
             place, factors = tree.index(level, label), []
             for above in (h for h in classes.levels if h <= level):
@@ -103,7 +105,7 @@ def test_a_path_with_gaps_is_as_probable_as_its_parents_may_be(case):
 @given(met(every=True))
 def test_least_expected_distance(case):
     tree, classes, probabilities = case
-    chosen = least_distance(classes, probabilities, ancestors_in(tree, classes))
+    chosen = crm(classes, np.log(probabilities.astype(float)), ancestors_in(tree, classes))
     for column, level in enumerate(classes.levels):
         part = tree.restrict(range(1, level + 1))
         numbers = [classes.find(level, name) for name in part.names(level)]
@@ -118,9 +120,10 @@ def test_least_expected_distance(case):
 @given(met())
 def test_best_of_each_level(case):
     _, classes, probabilities = case
+    chosen = heads(classes, np.log(probabilities.astype(float)))
     for column, level in enumerate(classes.levels):
         rows = classes.of_level(level).tolist()
-        for i, found in enumerate(best(classes, probabilities)[:, column]):
+        for i, found in enumerate(chosen[:, column]):
             assert found in rows
             assert probabilities[i, found] == probabilities[i, rows].max()
 

@@ -60,12 +60,12 @@ def test_a_manifest_in_two_parts_is_learned_as_in_one(photos, capsys):
     assert learn(folder, lines, "parts") == 0  # nothing new
     whole, parts = model(folder / "whole"), model(folder / "parts")
     assert parts.samples == 80
-    assert same(weights(whole._engine), weights(parts._engine))
+    assert same(weights(whole._trainer), weights(parts._trainer))
     assert "the model is in" in capsys.readouterr().err
     direct = Learner(
         image_size=SIZE, memory_size=24, network="ramify.methods.checks:ToyNetwork", batch_size=8, lr=0.01
     ).partial_fit(TOY.images, TOY.labels, TOY.levels)
-    assert same(weights(whole._engine), weights(direct._engine))
+    assert same(weights(whole._trainer), weights(direct._trainer))
 
 
 def test_accuracy_is_counted_before_learning(photos, monkeypatch):
@@ -83,7 +83,8 @@ def test_accuracy_is_counted_before_learning(photos, monkeypatch):
         {1: 0, 2: 0},
     )
     for start in range(0, 80, 8):
-        images, labels, levels, _ = TOY.part(start, start + 8)
+        part = slice(start, start + 8)
+        images, labels, levels = TOY.images[part], TOY.labels[part], TOY.levels[part]
         for i, (label, level) in enumerate(zip(labels, levels, strict=True)):
             if level in twin.levels and label in twin.labels(level):
                 asked[level] += 1

@@ -13,12 +13,13 @@ from safetensors.numpy import load_file, save_file
 
 from made_runs import SMALL, make_run, study
 from ramify.errors import RamifyError
-from ramify.methods.settings import FlexibleSettings
+from ramify.methods.clib import FlexibleSettings
 from ramify.reports.data import find_runs, load_run, load_runs
 from ramify.reports.html import report_html
 from ramify.reports.series import differing, scenarios
 from ramify.reports.write import report_run
 from ramify.runs.execute import run_config
+from ramify.streams.single_depth import SingleDepth
 from tiny_runs import tiny
 
 
@@ -223,7 +224,7 @@ def test_runs_that_differ_only_in_the_seed_are_one_line(tmp_path: Path) -> None:
     for seed in (2, 0, 1):
         make_run(tmp_path / f"a{seed}", "pl-fms", seed)
         make_run(tmp_path / f"b{seed}", "pl-fms", seed, fms=FlexibleSettings(T=500.0))
-    make_run(tmp_path / "c", "er", 0, setup="single-depth", labels="dual")
+    make_run(tmp_path / "c", "er", 0, setup="single-depth", single_depth=SingleDepth("dual"))
     found = scenarios(load_runs([tmp_path]))
     assert [scenario.title for scenario in found] == [
         "garden, multiple-depth",

@@ -20,13 +20,15 @@ from ramify.cli import main
 from ramify.cli.progress import RunProgress
 from ramify.errors import RamifyError
 from ramify.methods import METHODS
-from ramify.methods.settings import ImportanceSettings, NetworkSettings, PseudoLabelSettings
+from ramify.methods.clib import ImportanceSettings, PseudoLabelSettings
+from ramify.methods.epochs import MemoryEpochs
+from ramify.methods.settings import NetworkSettings
 from ramify.runs import Stopped, run_config
 from ramify.runs.folder import RunFolder
 from ramify.runs.run import Run
 from soak import differences, soak
 from soak import main as try_resume
-from tiny_runs import tiny
+from tiny_runs import PYTHONPATH, tiny
 
 KILLS = 3
 
@@ -78,13 +80,18 @@ def test_long_training_on_memory_is_continued_in_its_midst(method: str, step: st
 
     at = []
 
+    def passes_of(run: Run) -> MemoryEpochs:
+        passes = run.trainer.recipe.answer
+        assert isinstance(passes, MemoryEpochs)
+        return passes
+
     def crash(run: Run) -> None:
-        passes = run.engine.passes
+        passes = passes_of(run)
         if passes.epoch == 1 and passes.place == 16:
             raise Crash
 
     def look(run: Run) -> None:
-        at.append((run.step, run.engine.passes.epoch, run.engine.passes.place))
+        at.append((run.step, passes_of(run).epoch, passes_of(run).place))
 
     with pytest.raises(Crash):
         run_config(tiny(method), tmp_path / "crashed", threads=1, checkpoint_every=0, watch=crash)
@@ -154,7 +161,7 @@ def test_the_command_that_is_printed_continues_in_a_process_of_its_own(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stopped, alone = tmp_path / "stopped", tmp_path / "alone"
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent), "TINY_RUNS_SLEEP": "0.05"}
+    environment = os.environ | {"PYTHONPATH": PYTHONPATH, "TINY_RUNS_SLEEP": "0.05"}
     command = [sys.executable, "-m", "ramify", "run", *ARGUMENTS, "--out", str(stopped)]
     process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
     while not (stopped / "config.json").exists() and process.poll() is None:

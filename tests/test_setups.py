@@ -9,15 +9,13 @@ from pathlib import Path
 import pytest
 
 from ramify.methods import METHODS
-from ramify.methods.settings import (
-    AugmentSettings,
-    BicSettings,
-    EpochSettings,
-    FlexibleSettings,
-    NetworkSettings,
-)
+from ramify.methods.bic import BicSettings
+from ramify.methods.clib import FlexibleSettings
+from ramify.methods.epochs import EpochSettings
+from ramify.methods.settings import AugmentSettings, NetworkSettings
 from ramify.runs import Config, run_config
 from ramify.runs.presets import resolve
+from ramify.streams.single_depth import SingleDepth
 
 SETUPS = {
     "single": ("single-depth", "single", 2),
@@ -34,7 +32,7 @@ def tiny(method: str, setup: str, labels: str = "single") -> Config:
     config = resolve("quick", method, "garden", setup)
     return replace(
         config,
-        labels=labels,
+        **({"single_depth": SingleDepth(labels)} if labels != "single" else {}),
         per_class=5,
         memory_size=60,
         updates_per_sample=0.1,

@@ -151,7 +151,7 @@ def test_a_setup_of_ones_own_is_built_saved_loaded_and_run(
     assert main(["stream", "show", "--dataset", "garden", "--setup", name]) == 0
     printed = capsys.readouterr()
     assert "own_setup:bottom_up" in printed.out
-    assert (desk / "stream-garden-own_setup-bottom_up-seed0.png").exists()
+    assert (desk / "stream-garden-own_setup-bottom_up-seed0.svg").exists()
     assert main(["report", "run"]) == 0
 
 

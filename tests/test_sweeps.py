@@ -24,6 +24,7 @@ from ramify.sweeps.engines import Watcher, drive
 from ramify.sweeps.jobs import Job, Outcome
 from ramify.sweeps.local import Local, usable_cores
 from sweeping import TOML, Deadly, WhereJob, died, outcome, small_study
+from tiny_runs import PYTHONPATH
 
 
 class NoEngine:
@@ -91,7 +92,7 @@ def start(study: Path, out: Path) -> subprocess.Popen[str]:
     command += ["sweep", str(study), "--out", str(out), "--checkpoint-every", "0"]
     return subprocess.Popen(
         command,
-        env=os.environ | {"PYTHONPATH": str(Path(__file__).parent)},
+        env=os.environ | {"PYTHONPATH": PYTHONPATH},
         stderr=subprocess.PIPE,
         text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),

@@ -11,11 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ramify.errors import RamifyError
-from ramify.methods import Engine
+from ramify.methods import Trainer, make_settings
 from ramify.methods.checks import SETTINGS, continues_from_its_state, follows_the_seed
 from ramify.methods.recipe import find_method
-from ramify.methods.settings import ImportanceSettings, PseudoLabelSettings
-from ramify.runs.config import Config
+from ramify.methods.clib import ImportanceSettings, PseudoLabelSettings
+from ramify.networks import ImageInputs
+from ramify.runs.config import Config, read_config
 from ramify.runs.folder import RunFolder
 from ramify.runs.presets import resolve
 from ramify.sweeps import Study, StudyRun
@@ -76,13 +77,15 @@ def test_a_mixed_up_label_has_its_place_on_the_other_head(monkeypatch: pytest.Mo
     monkeypatch.syspath_prepend(ROOT)
     from studies.variants import MixedUp
 
-    engine = Engine(find_method("studies.variants:er_mixed_up"), SETTINGS, 16, (0.5,) * 3, (0.5,) * 3)
+    trainer = Trainer(
+        find_method("studies.variants:er_mixed_up"), make_settings(**SETTINGS), ImageInputs(16)
+    )
     for when, (level, label) in enumerate([(1, "a"), (2, "x"), (1, "b"), (2, "y"), (2, "z")]):
-        engine.classes.meet(level, label, when)
-    objective = engine.recipe.minimise
-    assert isinstance(objective, MixedUp)
+        trainer.classes.meet(level, label, when)
+    mix = trainer.mix
+    assert isinstance(mix, MixedUp)
     a, x, b, y, z = range(5)
-    found = objective.pasted(np.array([a, a, a, x, z, y]), np.array([x, y, z, a, b, x]))
+    found = mix.pasted(trainer, np.array([a, a, a, x, z, y]), np.array([x, y, z, a, b, x]))
     assert found.tolist() == [a, b, a, x, y, x]
 
 

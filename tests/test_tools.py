@@ -12,7 +12,7 @@ import claims
 import tables
 from made_runs import SMALL, make_run
 from ramify.errors import RamifyError
-from ramify.methods.settings import FlexibleSettings
+from ramify.methods.clib import FlexibleSettings
 from ramify.reports.data import load_run
 
 ROOT = Path(__file__).parents[1]

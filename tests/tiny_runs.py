@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from pathlib import Path
 from typing import Any
 
 from torch import Tensor, nn
@@ -13,6 +14,10 @@ from ramify.methods.clib import FlexibleSettings
 from ramify.methods.epochs import EpochSettings
 from ramify.methods.settings import AugmentSettings, NetworkSettings
 from ramify.runs import Config
+
+
+# For processes of their own: these modules, and what this one finds.
+PYTHONPATH = os.pathsep.join([str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])])
 
 
 class Slow(nn.Module):

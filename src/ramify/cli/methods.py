@@ -11,12 +11,12 @@ def main(argv: list[str]) -> int:
     from rich.console import Console
     from rich.table import Table
 
-    from ramify.methods import METHODS, Settings
+    from ramify.methods import METHODS, make_settings
     from ramify.randomness import Generators
 
     table = Table("method", "keep", "rehearse", "minimise", "rate", "task-free", box=None, pad_edge=False)
     for name, method in METHODS.items():
-        recipe = method(Settings(), Generators(0))
+        recipe = method(make_settings(method=method), Generators(0))
         parts = (recipe.keep, recipe.rehearse, recipe.minimise, recipe.rate)
         task_free = "offline" if method.offline else "yes" if method.task_free else "no"
         table.add_row(name, *(_words(type(part).__name__) for part in parts), task_free)

@@ -89,7 +89,8 @@ class PlainConfig(Settings):
         own = field_name(find_setup(self.setup).name)
         for name, kind in setup_tables(self.setup).items():
             if name != own and getattr(self, name) != kind():
-                raise RamifyError(f"{name} is set, but the setup is {self.setup}; drop it or choose {name}")
+                there = next((one for one in SETUPS if field_name(one) == name), name)
+                raise RamifyError(f"{name} is set, but the setup is {self.setup}; drop it or choose {there}")
         return getattr(self, own, None)
 
     def digest(self) -> str:
