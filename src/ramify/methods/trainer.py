@@ -133,6 +133,8 @@ class Trainer(Workbench):
         self.credit = max(0.0, self.credit - self.due)
         while self.due:
             self.due -= 1
+            if not len(self.classes):  # no label has come: nothing to learn yet
+                continue
             self.update(rehearse.compose(self, arrivals, self.settings.batch_size))
         for sample in self.waiting:
             self.recipe.keep.settle(self, sample)
