@@ -8,13 +8,10 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from ramify.methods.settings import (
-    AugmentSettings,
-    BicSettings,
-    EpochSettings,
-    FlexibleSettings,
-    NetworkSettings,
-)
+from ramify.methods.bic import BicSettings
+from ramify.methods.clib import FlexibleSettings
+from ramify.methods.epochs import EpochSettings
+from ramify.methods.settings import AugmentSettings, NetworkSettings
 from ramify.runs import Config
 
 
