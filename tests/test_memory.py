@@ -22,7 +22,6 @@ from ramify.memory import (
     LeastImportant,
     Memory,
     Probe,
-    PseudoLabel,
     Reservoir,
     Sample,
     Sweep,
