@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from ramify.errors import RamifyError
 from ramify.methods import Trainer, make_settings
 from ramify.methods.checks import SETTINGS, continues_from_its_state, follows_the_seed
-from ramify.methods.recipe import find_method
 from ramify.methods.clib import ImportanceSettings, PseudoLabelSettings
+from ramify.methods.recipe import find_method
 from ramify.networks import ImageInputs
-from ramify.runs.config import Config, read_config
+from ramify.runs.config import Config
 from ramify.runs.folder import RunFolder
 from ramify.runs.presets import resolve
 from ramify.sweeps import Study, StudyRun
@@ -77,9 +77,7 @@ def test_a_mixed_up_label_has_its_place_on_the_other_head(monkeypatch: pytest.Mo
     monkeypatch.syspath_prepend(ROOT)
     from studies.variants import MixedUp
 
-    trainer = Trainer(
-        find_method("studies.variants:er_mixed_up"), make_settings(**SETTINGS), ImageInputs(16)
-    )
+    trainer = Trainer(find_method("studies.variants:er_mixed_up"), make_settings(**SETTINGS), ImageInputs(16))
     for when, (level, label) in enumerate([(1, "a"), (2, "x"), (1, "b"), (2, "y"), (2, "z")]):
         trainer.classes.meet(level, label, when)
     mix = trainer.mix

@@ -100,10 +100,10 @@ class PseudoLabel(LeastImportant):
         slot = super().offer(bench, sample)
         if slot is not None:
             self.votes.forget(slot)
-            if len(self.current):
-                self.current[slot] = False
             if len(sample.labels) > 1:
                 self._see(bench, np.array([slot]), np.full((1, max(bench.classes.levels)), -1))
+            if len(self.current):
+                self.current[slot] = False  # at its other levels the model has not been asked
         return slot
 
     def learned(self, bench: Workbench, forward: Forward) -> None:

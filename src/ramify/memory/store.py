@@ -214,15 +214,13 @@ class Memory(Stateful):
         """Continue from `state`."""
         super().restore(state)
         for name, values in state["columns"].items():
-            if values.ndim > 1:
-                self.widen(name, values.shape[-1])
-            column = self._values[name]
-            column[self.size :] = self.columns[name].fill
-            if values.ndim > 1:  # narrower than it has grown to since
-                column[: self.size] = self.columns[name].fill
-                column[: self.size, ..., : values.shape[-1]] = values
-            else:
-                column[: self.size] = values
+            column, declared = self._values[name], self.columns[name]
+            if values.ndim > 1 and values.shape[-1] != column.shape[-1]:  # one of them has grown since
+                width = (*column.shape[1:-1], values.shape[-1])
+                column = Column(declared.dtype, width, declared.fill).allocate(self.capacity, self.device)
+                self._values[name] = column
+            column[: self.size] = values
+            column[self.size :] = declared.fill
         used = np.flatnonzero(self.counts)
         known = int(used[-1]) + 1 if len(used) else 0
         bounds = np.cumsum(self.counts[:known])
