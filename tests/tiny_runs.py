@@ -15,7 +15,6 @@ from ramify.methods.epochs import EpochSettings
 from ramify.methods.settings import AugmentSettings, NetworkSettings
 from ramify.runs import Config
 
-
 # For processes of their own: these modules, and what this one finds.
 PYTHONPATH = os.pathsep.join([str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])])
 
