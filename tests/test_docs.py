@@ -8,6 +8,7 @@ short by `SHORT`.
 from __future__ import annotations
 
 import os
+import pkgutil
 import re
 import shlex
 import subprocess
@@ -19,6 +20,9 @@ import pytest
 from PIL import Image
 
 from ramify.cli import COMMANDS, main
+from ramify.methods import METHODS
+from ramify.methods.checks import Toy, same, taught, weights
+from ramify.methods.recipe import as_method
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -129,6 +133,23 @@ def test_every_block_and_command_runs(page, desk, capsys):
             if words.startswith("ramify "):
                 run_command(words, capsys)
     capsys.readouterr()
+
+
+def test_the_readme_writes_out_the_pl_fms_that_is_registered():
+    (code,) = (block.code for block in blocks(ROOT / "README.md") if "def pl_fms(" in block.code)
+    names: dict[str, object] = {}
+    exec(compile(code, "README.md", "exec"), names)
+    toy = Toy.stream(48)
+    shown, registered = (taught(as_method(one), toy) for one in (names["pl_fms"], METHODS["pl-fms"]))
+    assert same(weights(shown), weights(registered))
+    assert names["pl_fms"].__doc__ == METHODS["pl-fms"].build.__doc__
+
+
+def test_pages_name_only_modules_and_names_that_exist():
+    for page in (*PAGES, ROOT / "CONTRIBUTING.md"):
+        for name in re.findall(r"(?:`|::: )(ramify(?:\.\w+)+)", page.read_text("utf-8")):
+            found = pkgutil.resolve_name(name)
+            assert found is not None, f"{page.name}: {name}"
 
 
 def test_pages_name_only_commands_that_exist():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import product
 from pathlib import Path
 
@@ -61,6 +62,36 @@ def test_names_are_those_of_earlier_versions() -> None:
     study = Study.from_toml(ROOT / "studies" / "importance.toml")
     assert study.runs[0].name == "pl-fms-multiple-depth-s0-8882d645c634"
     assert study.runs[6].name == "pl-fms-multiple-depth-s0-f3262eb45f98"
+
+
+def test_published_configs_are_read_and_keep_their_names() -> None:
+    """Written by earlier versions: fields outside of their setup's table, fields that were not there yet."""
+    paths = sorted((ROOT / "results").rglob("config.json"))
+    assert len(paths) == 164
+    for path in paths:
+        values = json.loads(path.read_text("utf-8"))["config"]
+        for own_code in (False, True) if ":" not in values["method"] else (False,):
+            config = read_config(values, str(path), own_code)
+            assert path.parent.name.endswith(f"-{config.digest()}"), path
+            assert StudyRun(config).name == path.parent.name
+        assert (config.method, config.seed, config.setup) == tuple(
+            values[name] for name in ("method", "seed", "setup")
+        )
+        assert config.labels == values.get("labels", config.labels)
+        again = read_config(to_dict(config), "again")
+        assert (to_dict(again), again.digest()) == (to_dict(config), config.digest())
+
+
+def test_flat_settings_of_setups_are_still_read() -> None:
+    old = read_config({"setup": "i-blurry", "labels": "single", "n": 30.0, "m": None}, "old")
+    new = read_config({"setup": "i-blurry", "i_blurry": {"n": 30.0}}, "new")
+    assert old == new
+    assert (old.i_blurry.n, old.i_blurry.m) == (30.0, 10.0)  # type: ignore[attr-defined]
+    assert read_config({"setup": "single-depth", "labels": "dual"}, "old").labels == "dual"
+    with pytest.raises(RamifyError, match="old: single_depth: labels is 'both'; it must be one of"):
+        read_config({"labels": "both"}, "old")
+    with pytest.raises(RamifyError, match="i_blurry is set, but the setup is multiple-depth"):
+        read_config({"n": 30.0}, "old").setup_settings()
 
 
 def test_what_the_published_causes_changed_can_be_had(monkeypatch: pytest.MonkeyPatch) -> None:

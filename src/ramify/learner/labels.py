@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence, Set
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -49,8 +50,7 @@ def as_levels(level: Levels, labels: list[Label], tree: Taxonomy | None) -> list
     given = _plain("level", level)
     one = isinstance(given, str) or not isinstance(given, Iterable)
     levels = [given] * len(labels) if one else list(given)
-    if len(levels) != len(labels):
-        raise RamifyError(f"{len(levels)} levels for {len(labels)} labels; give one level, or one a label")
+    _refuse_uneven(len(levels), len(labels))
     for value in levels:
         whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
         if not whole or not 1 <= value <= DEEPEST:
@@ -72,22 +72,35 @@ def as_pairs(
     A label with its level, a table {level: label} of several, or None where an image has none.
     """
     given = _plain("labels", labels)
-    several = isinstance(given, list | tuple) and any(v is None or isinstance(v, Mapping) for v in given)
-    if not several:
-        names = as_labels(labels, classes)
-        levels = as_levels(level, names, tree)
-        return [[pair] for pair in zip(levels, names, strict=True)]
+    rows = given if isinstance(given, str) or not isinstance(given, Iterable) else list(given)
+    if not isinstance(rows, list) or not any(v is None or isinstance(v, Mapping) for v in rows):
+        names = as_labels(rows, classes)
+        return [[pair] for pair in zip(as_levels(level, names, tree), names, strict=True)]
+    own = _plain("level", level)
+    if isinstance(own, str) or not isinstance(own, Iterable):
+        own = [own] * len(rows)
+    own = list(own)
+    _refuse_uneven(len(own), len(rows))
+    pairs = [_pairs(value, h) for value, h in zip(rows, own, strict=True)]
+    every = iter(as_labels([name for own_pairs in pairs for _, name in own_pairs], classes))  # of one kind
     found = []
-    for index, value in enumerate(given):
-        if not isinstance(value, Mapping):
-            names = [] if value is None else as_labels([value], classes)
-            own = level[index] if isinstance(level, list | tuple) and len(level) == len(given) else level
-            levels = as_levels(own, names, tree) if names else []
-        else:
-            names = as_labels(list(value.values()), classes)
-            levels = as_levels(list(value), names, tree)
+    for own_pairs in pairs:
+        names, given_levels = list(islice(every, len(own_pairs))), [h for h, _ in own_pairs]
+        levels = as_levels(None if any(h is None for h in given_levels) else given_levels, names, tree)
         found.append(sorted(zip(levels, names, strict=True), reverse=True))
     return found
+
+
+def _pairs(value: Any, level: Any) -> list[tuple[Any, Any]]:
+    """The levels and labels of one image as they were given."""
+    if value is None:
+        return []
+    return list(value.items()) if isinstance(value, Mapping) else [(level, value)]
+
+
+def _refuse_uneven(levels: int, labels: int) -> None:
+    if levels != labels:
+        raise RamifyError(f"{levels} levels for {labels} labels; give one level, or one a label")
 
 
 def _plain(name: str, given: Any) -> Any:
