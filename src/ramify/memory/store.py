@@ -154,6 +154,8 @@ class Memory(Stateful):
 
     def write(self, name: str, slot: int, value: Any) -> None:
         """Set the value of one sample; one shorter than the column leaves the rest of its row."""
+        if isinstance(self._values[name], Tensor):
+            value = torch.as_tensor(value)
         length = np.shape(value)
         if length:
             self.widen(name, length[-1])

@@ -125,6 +125,9 @@ def method(
     groups = {field_name(name): settings} if isinstance(settings, type) else dict(settings or {})
 
     def register(build: Build) -> Method:
+        known = METHODS.get(name)
+        if known is not None and known.build.__module__.startswith("ramify."):
+            raise RamifyError(f"the method {name!r} is ramify's own: give yours another name")
         METHODS[name] = Method(name, build, groups, **facts)
         return METHODS[name]
 

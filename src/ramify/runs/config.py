@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ramify.errors import RamifyError
 from ramify.hierarchy import DECODINGS
-from ramify.methods import GROUPS, find_method
+from ramify.methods import GROUPS, METHODS, find_method
 from ramify.methods.settings import Settings, field_name, with_groups
 from ramify.streams import SETUPS, find_setup
 from ramify.streams.single_depth import SingleDepth
@@ -93,19 +93,27 @@ class PlainConfig(Settings):
                 raise RamifyError(f"{name} is set, but the setup is {self.setup}; drop it or choose {there}")
         return getattr(self, own, None)
 
-    def digest(self) -> str:
-        """A short name for this config, the same wherever it is computed.
+    def different(self) -> dict[str, Any]:
+        """What differs from the first defaults: what a run is known by.
 
-        Only what differs from the first defaults counts, so a field added later leaves older names as they
-        are, and so does a default that changes.
+        So a field added later leaves older names as they are, and so does a default that changes. A default
+        of another method's that has changed (`LATER`) plays no part.
         """
-        first = to_dict(type(self)())
-        for name, values in FIRST.items():
-            first[name] |= values
-        different = _difference(to_dict(self), first)
+        first, values = to_dict(type(self)()), to_dict(self)
+        for name, fields in FIRST.items():
+            first[name] |= fields
+        own = METHODS[self.method].settings if self.method in METHODS else GROUPS
+        for name in LATER:
+            if name not in own:
+                values[name] |= LATER[name]
+        different = _difference(values, first)
         for name in SETUP_GROUPS:
             different |= different.pop(name, {})  # they once had no table of their own
-        text = json.dumps(different, sort_keys=True)
+        return different
+
+    def digest(self) -> str:
+        """A short name for this config, the same wherever it is computed."""
+        text = json.dumps(self.different(), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
@@ -120,11 +128,8 @@ SETUP_GROUPS: dict[str, type[Any]] = {
 }
 
 # Defaults as they first were, where they have changed: for the names of runs.
-FIRST: dict[str, dict[str, Any]] = {
-    "importance": {"kind": "sweep"},
-    "pl": {"exact": True},
-    "fms": {"unit": "samples"},
-}
+LATER: dict[str, dict[str, Any]] = {"fms": {"unit": "samples"}}
+FIRST: dict[str, dict[str, Any]] = {"importance": {"kind": "sweep"}, "pl": {"exact": True}, **LATER}
 
 if TYPE_CHECKING:
     Config = PlainConfig

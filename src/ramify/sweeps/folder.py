@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from ramify.errors import RamifyError
@@ -13,7 +13,6 @@ from ramify.runs.folder import RunFolder
 from ramify.runs.result import Result
 from ramify.sweeps.cost import Totals
 from ramify.sweeps.study import Study, StudyRun
-from ramify.typed import to_dict
 
 FORMAT = 1
 
@@ -34,7 +33,10 @@ class StudyFolder:
         if not folder.finished():
             return None
         there = read_config(folder.about()["config"], f"{folder.path}/config.json")
-        if to_dict(there) != to_dict(run.config):
+        config = run.config
+        if config.precision == "auto":  # the run says what was measured
+            config = replace(config, precision=there.precision)
+        if there.different() != config.different():
             raise RamifyError(
                 f"{folder.path} holds a run with other settings under this name; move it out of the way"
             )
