@@ -67,7 +67,10 @@ class DerSettings:
 
 
 class DarkExperience(CrossEntropy):
-    """CE of the arrivals, α · the distance of one half of the stored samples, β · CE of their other half."""
+    """CE of the arrivals, α · the distance of one half of the stored samples, β · CE of their other half.
+
+    Each is a mean: over labels, and over the answers that were kept.
+    """
 
     columns = {"logits": Column(torch.float16, (0,), float("nan"))}  # noqa: RUF012
 
@@ -82,17 +85,21 @@ class DarkExperience(CrossEntropy):
         dark, again = old[: len(old) // 2], old[len(old) // 2 :]
         rows = np.arange(len(batch)) if targets.rows is None else targets.rows
         losses = cross_entropy(logits, targets, bench.levels)
-        weight = np.select([np.isin(rows, new), np.isin(rows, again)], [1.0, self.own.beta], 0.0)
-        loss = (losses * torch.tensor(weight, dtype=losses.dtype, device=losses.device)).sum() / max(
-            1, len(new)
-        )
+        weight = mean_over(np.isin(rows, new)) + self.own.beta * mean_over(np.isin(rows, again))
+        loss = (losses * torch.tensor(weight, dtype=losses.dtype, device=losses.device)).sum()
         bench.note(batch, new, "logits", logits.detach().half())
         if len(dark):
             then = bench.stored(batch, dark, "logits").float()[:, : logits.shape[1]]
             now = logits[torch.from_numpy(dark).to(logits.device), : then.shape[1]]
-            apart = torch.where(then.isnan(), 0.0, now - then.nan_to_num())
-            loss = loss + self.own.alpha * apart.square().mean()
+            kept = ~then.isnan()
+            apart = torch.where(kept, now - then.nan_to_num(), 0.0)
+            loss = loss + self.own.alpha * apart.square().sum() / kept.sum().clamp(min=1)
         return loss
+
+
+def mean_over(chosen: np.ndarray) -> np.ndarray:
+    """Weights with which a sum becomes the mean of those chosen."""
+    return chosen / max(1, chosen.sum())
 
 
 @method("der++", settings=DerSettings)

@@ -16,7 +16,7 @@ from safetensors.numpy import load_file, save_file
 
 from made_runs import make_run
 from ramify.datasets import load_dataset
-from ramify.datasets.manifest import manifest_recipe
+from ramify.datasets.manifest import manifest_origin
 from ramify.errors import RamifyError
 from ramify.learner import Learner
 from ramify.methods.settings import NetworkSettings
@@ -152,7 +152,7 @@ def saved_learner() -> bytes:
 
 
 def read_manifest(data: bytes) -> None:
-    manifest_recipe(written("m.csv", data), "m").contents()
+    manifest_origin(written("m.csv", data), "m").contents()
 
 
 def read_checkpoint(data: bytes) -> None:

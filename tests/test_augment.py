@@ -9,10 +9,16 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ramify.training.augment import Augment, Normalize, crop_flip
-from ramify.training.autoaugment import PolicyName, policy
+from ramify.memory import Batch, Sample, arrived
+from ramify.methods import METHODS
+from ramify.methods.checks import SIZE, Toy, Watched, learner
+from ramify.networks import ImageInputs, Targets
+from ramify.networks.levels import level_sets
+from ramify.randomness import Generators
+from ramify.training.augment import Augment, as_it_is, crop_flip
+from ramify.training.autoaugment import AutoAugmentName, auto_augment
 from ramify.training.autoaugment_ops import Op
-from ramify.training.cutmix import CutMix
+from ramify.training.cutmix import CutMix, unmixed
 
 seeds = st.integers(0, 2**32)
 quick = settings(max_examples=60)
@@ -49,21 +55,44 @@ def test_draws_cover_every_crop_and_half_of_the_flips() -> None:
 def test_without_padding_flip_and_policy_images_stay_as_they_are() -> None:
     rng = np.random.default_rng(0)
     images = random_images(rng, 5, 7, 9)
-    assert torch.equal(Augment(None, padding=0, flip=False)(images, rng), images)
+    augment = Augment(None, padding=0, flip=False)
+    assert torch.equal(augment.apply(images, augment.draw(5, rng)), images)
 
 
 @pytest.mark.parametrize("name", ["cifar10", "imagenet"])
-def test_augment_repeats_by_seed_and_trains(name: PolicyName) -> None:
+def test_augment_repeats_by_seed_and_trains(name: AutoAugmentName) -> None:
     augment = Augment(name)
     images = random_images(np.random.default_rng(0), 40, 32, 32)
     kept = images.clone()
-    first, again, other = (augment(images, np.random.default_rng(seed)) for seed in (1, 1, 2))
+    first, again, other = (
+        augment.apply(images, augment.draw(40, np.random.default_rng(seed))) for seed in (1, 1, 2)
+    )
     assert torch.equal(images, kept)
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
     weight = torch.ones(1, 3, 3, 3, requires_grad=True)
-    torch.nn.functional.conv2d(Normalize((0.5,) * 3, (0.5,) * 3)(first), weight).sum().backward()
+    torch.nn.functional.conv2d(ImageInputs(32).ready(first), weight).sum().backward()
     assert weight.grad is not None
+
+
+def bench_and_batch(labels: list[tuple[int, ...]], levels: list[int], seed: int = 0) -> tuple[Watched, Batch]:
+    """A learner that knows classes of these levels, and samples with these labels that have arrived."""
+    bench = learner(METHODS["er"], Toy.stream(1))
+    for label, level in enumerate(levels):
+        bench.classes.meet(level, label, 0)
+    images = random_images(np.random.default_rng(seed), len(labels), SIZE, SIZE)
+    return bench, arrived([Sample(i, own) for i, own in zip(images, labels, strict=True)])
+
+
+def test_a_batch_is_augmented_with_the_draws_of_its_own_generator() -> None:
+    augment = Augment("cifar10")
+    bench, batch = bench_and_batch([(0,)] * 9, [1])
+    kept = batch.inputs.clone()
+    rng = Generators(bench.rng.seed)["augment"]
+    for _ in range(3):
+        assert torch.equal(augment(bench, batch), augment.apply(kept, augment.draw(9, rng)))
+    assert torch.equal(batch.inputs, kept)
+    assert as_it_is(bench, batch) is batch.inputs
 
 
 # The sum of the probabilities of each operation over the table of the paper's appendix.
@@ -82,8 +111,8 @@ TOTALS = {
 
 
 @pytest.mark.parametrize("name", ["cifar10", "imagenet"])
-def test_policies_have_the_published_probabilities(name: PolicyName) -> None:
-    compiled = policy(name, 32, 32, torch.device("cpu"))
+def test_policies_have_the_published_probabilities(name: AutoAugmentName) -> None:
+    compiled = auto_augment(name, 32, 32, torch.device("cpu"))
     weights = np.diff(np.concatenate([[0], compiled.edges, [1]]))
     assert weights.sum() == pytest.approx(1)
     kinds = np.searchsorted(compiled.operations.edges, compiled.outcomes, side="right") - 1
@@ -97,7 +126,7 @@ def test_policies_have_the_published_probabilities(name: PolicyName) -> None:
 
 def test_one_sub_policy_in_full() -> None:
     """Rotate 0.7 at strength 2, then TranslateX 0.3 at strength 9, on images 66 wide (150/331: 29 px)."""
-    compiled = policy("cifar10", 32, 66, torch.device("cpu"))
+    compiled = auto_augment("cifar10", 32, 66, torch.device("cpu"))
     table = compiled.operations
     weights = np.diff(np.concatenate([[0], compiled.edges, [1]]))
     kinds = np.searchsorted(table.edges, compiled.outcomes, side="right") - 1
@@ -112,7 +141,7 @@ def test_one_sub_policy_in_full() -> None:
 
 
 def test_choose_follows_the_weights() -> None:
-    compiled = policy("cifar10", 8, 8, torch.device("cpu"))
+    compiled = auto_augment("cifar10", 8, 8, torch.device("cpu"))
     chosen = compiled.choose(np.random.default_rng(0).random(200_000))
     weights = np.diff(np.concatenate([[0], compiled.edges, [1]]))
     nothing = weights[(compiled.outcomes == 0).all(0)].sum()
@@ -128,8 +157,10 @@ def test_normalize_is_its_formula(seed: int) -> None:
     images = random_images(rng, 3, 4, 5)
     mean, std = tuple(rng.random(3)), tuple(rng.uniform(0.1, 0.5, 3))
     expected = (images.numpy() / 255 - np.reshape(mean, (3, 1, 1))) / np.reshape(std, (3, 1, 1))
-    result = Normalize(mean, std)(images)
+    kept = images.clone()
+    result = ImageInputs(4, mean=mean, std=std).ready(images)
     assert result.dtype == torch.float32
+    assert torch.equal(images, kept)
     np.testing.assert_allclose(result.numpy(), expected, atol=1e-5)
 
 
@@ -140,9 +171,10 @@ def test_cutmix_pastes_one_box_a_level(seed: int, n: int, height: int, width: in
     levels = rng.integers(1, 5, n)
     images = torch.arange(1, n + 1).to(torch.uint8).view(n, 1, 1, 1).repeat(1, 3, height, width)
     images = images if whole else images.float() / 3
-    mixed, partner, lam = CutMix(probability=1)(images, levels, rng)
+    mixed, partner, lam = CutMix(probability=1).mix(images, levels, rng)
     assert mixed.dtype == images.dtype
     assert lam.dtype == np.float32
+    assert partner is not None
     assert sorted(partner) == list(range(n))
     assert (levels[partner] == levels).all()
     for level in np.unique(levels):
@@ -165,12 +197,74 @@ def test_cutmix_mixes_with_its_probability() -> None:
     levels = np.ones(8, np.int64)
     lams = []
     for _ in range(2000):
-        mixed, partner, lam = CutMix()(images, levels, rng)
-        if (lam == 1).all():
-            assert torch.equal(mixed, images) or (partner != np.arange(8)).any()
+        mixed, partner, lam = CutMix().mix(images, levels, rng)
+        if partner is None:
+            assert mixed is images
+            assert (lam == 1).all()
+        elif (lam == 1).all():
+            assert torch.equal(mixed, images)
         lams.append(lam[0])
     assert abs(np.mean(np.array(lams) < 1) - 0.5) < 0.04
-    mixed, partner, lam = CutMix(probability=0)(images, levels, rng)
-    assert torch.equal(mixed, images)
-    assert (partner == np.arange(8)).all()
+    mixed, partner, lam = CutMix(probability=0).mix(images, levels, rng)
+    assert mixed is images
+    assert partner is None
     assert (lam == 1).all()
+
+
+LEVELS = [1, 2, 1, 2, 2, 4, 2]  # of classes 0, 1, …; level 3 has none
+OF_LEVEL = {1: [0, 2], 2: [1, 3, 4, 6], 4: [5]}
+some_labels = st.fixed_dictionaries(
+    {}, optional={level: st.sampled_from(classes) for level, classes in OF_LEVEL.items()}
+)  # several, one or none, each at another level
+label_lists = st.lists(some_labels.map(lambda found: tuple(found[h] for h in sorted(found))), min_size=1)
+
+
+@quick
+@given(label_lists)
+def test_level_sets_are_the_rows_with_labels_at_the_same_levels(labels: list[tuple[int, ...]]) -> None:
+    _, batch = bench_and_batch(labels, LEVELS)
+    sets = level_sets(batch.labels, np.array(LEVELS))
+    mine = [{LEVELS[c] for c in own} for own in labels]
+    for i, j in product(range(len(labels)), repeat=2):
+        assert (sets[i] == sets[j]) == (mine[i] == mine[j])
+    if all(len(own) == 1 for own in labels):
+        assert [{number} for number in sets.tolist()] == mine
+
+
+@quick
+@given(label_lists, seeds)
+def test_samples_with_any_labels_are_mixed_among_those_with_labels_at_the_same_levels(
+    labels: list[tuple[int, ...]], seed: int
+) -> None:
+    bench, batch = bench_and_batch(labels, LEVELS, seed)
+    bench.rng = Generators(seed)
+    plain, images = Targets.of(batch.labels), batch.inputs.float()
+    mixed, targets = CutMix(probability=1)(bench, batch, images, plain)
+    rows = np.arange(len(labels)) if targets.rows is None else targets.rows
+    # the pure part with the same draws says who was whose partner
+    _, partner, lam = CutMix(probability=1).mix(
+        images, level_sets(batch.labels, bench.classes.level_of), Generators(seed)["cutmix"]
+    )
+    assert partner is not None
+    for i, own in enumerate(labels):
+        other = labels[partner[i]]
+        assert {LEVELS[c] for c in own} == {LEVELS[c] for c in other}
+        pasted = (mixed[i] != images[i]).any(0)
+        assert torch.equal(mixed[i][:, pasted], images[partner[i]][:, pasted])
+        assert pasted.float().mean() <= 1 - lam[i] + 1e-6
+        groups = np.flatnonzero(rows == i)
+        # one group a label, with the partner's class at its level; their weights are λ and the rest to 1
+        assert targets.classes[groups].tolist() == [list(pair) for pair in zip(own, other, strict=True)]
+        assert targets.weights is not None
+        np.testing.assert_allclose(targets.weights[groups].sum(1), 1, rtol=1e-6)
+        np.testing.assert_array_equal(targets.weights[groups, 0], np.full(len(own), lam[i]))
+    assert len(targets) == sum(map(len, labels))
+
+
+def test_what_is_not_mixed_stays_as_it_is() -> None:
+    bench, batch = bench_and_batch([(0,), (), (0, 1)], LEVELS)
+    targets = Targets.of(batch.labels)
+    for leave in (CutMix(probability=0), unmixed):
+        images, same = leave(bench, batch, batch.inputs, targets)
+        assert images is batch.inputs
+        assert same is targets

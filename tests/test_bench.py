@@ -11,12 +11,13 @@ import torch
 
 from ramify.bench import table
 from ramify.bench.augment import batch_making
+from ramify.bench.kernel import kernel_cost
 from ramify.bench.measure import (
     admission,
     checkpoint_share,
     evaluation_ratio,
     interleave,
-    peak_memory,
+    learning_memory,
     update_ratio,
 )
 from ramify.bench.workload import Workload, bare_loop
@@ -92,7 +93,7 @@ def test_the_steps_of_a_batch_are_timed() -> None:
 
 def test_the_peak_memory_is_that_of_the_learner_alone() -> None:
     ballast = np.ones(1 << 27)  # a GB in this process, from which the measuring one is started
-    assert 50e6 < peak_memory(WORK) < 0.9 * ballast.nbytes
+    assert 50e6 < learning_memory(WORK) < 0.9 * ballast.nbytes
 
 
 def test_the_quick_benchmark_prints_and_writes_the_same(monkeypatch, tmp_path, capsys) -> None:
@@ -100,6 +101,9 @@ def test_the_quick_benchmark_prints_and_writes_the_same(monkeypatch, tmp_path, c
     monkeypatch.setattr(table, "paper", lambda method: replace(WORK, method=method))
     monkeypatch.setattr(table, "with_memory", lambda work, size: work)
     monkeypatch.setattr(table, "update_ratio", lambda work, blocks, block: update_ratio(work, 1, 8))
+    monkeypatch.setattr(table, "sized", lambda pixels: replace(WORK, method="er", image_size=pixels))
+    monkeypatch.setattr(table, "SIZES", {64: 8})
+    monkeypatch.setattr(table, "kernel_cost", lambda work, blocks, block: kernel_cost(work, 1, block))
     assert main(["bench", "--quick", "--json", "--out", str(tmp_path / "b.json")]) == 0
     printed = capsys.readouterr().out
     assert printed == (tmp_path / "b.json").read_text()
@@ -108,3 +112,9 @@ def test_the_quick_benchmark_prints_and_writes_the_same(monkeypatch, tmp_path, c
     for name in ("er", "pl-fms", "clib", "fms", "er resnet34 paper", "pl-fms memory 50000"):
         assert report["methods"][name]["ratio"] > 0
     assert report["rows"][0]["name"] == "er, updates/s ÷ limit"
+    assert {"er 64 px, updates/s ÷ limit", "er 64 px, share of the kernel"} <= {
+        row["name"] for row in report["rows"]
+    }
+    for found in report["sizes"].values():
+        assert min(found["ratio"], found["plain_ratio"], found["per_second"]) > 0
+        assert all(0 <= found[share] < 1 for share in ("kernel_share", "plain_kernel_share"))

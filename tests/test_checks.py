@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,15 +14,15 @@ from ramify.datasets.dataset import Split
 from ramify.errors import RamifyError
 from ramify.evaluation import metrics
 from ramify.learner import Learner
-from ramify.memory import Memory
-from ramify.methods import METHODS, Engine, Settings
+from ramify.memory import Column, Forward, Memory, Sample, Workbench
+from ramify.methods import METHODS, Settings, Trainer, make_settings
 from ramify.methods.checks import ToyNetwork, same, weights
 from ramify.methods.settings import NetworkSettings
+from ramify.networks import FeatureInputs, ImageInputs
 from ramify.runs import Config
 from ramify.runs.run import pick_device
 from ramify.streams import Stream, build_stream
 from ramify.taxonomy import Taxonomy, read_taxonomy
-from ramify.training.objectives import Forward
 from tiny_runs import network
 
 TREE = Taxonomy.from_rows([("a", "b"), ("a", "c"), ("d", "e")])
@@ -31,22 +32,34 @@ LEAVES = np.array([0, 1, 2] * 4)
 PATHS = np.stack([TREE.leaf_to(1), TREE.leaf_to(2)], 1)
 
 
-def engine(method: str = "er", **changes: Any) -> Engine:
-    settings = Settings(memory_size=4, batch_size=4, network=NetworkSettings("tiny_runs:network"))
-    arguments = {"image_size": 8, "mean": (0.5,) * 3, "std": (0.2,) * 3} | changes
-    return Engine(METHODS[method], settings, **arguments)
+def trainer(method: str = "er", network: Any = None, **changes: Any) -> Trainer:
+    settings = make_settings(memory_size=4, batch_size=4, network={"name": "tiny_runs:network"})
+    inputs = ImageInputs(**({"size": 8, "std": (0.2,) * 3} | changes))
+    return Trainer(METHODS[method], settings, inputs, network=network)
 
 
-def memory(size: int = 1) -> Memory:
+def on_features(values: Any) -> Callable[[], None]:
+    """A learner of vectors of 5 values."""
+    settings = make_settings(memory_size=4, batch_size=4)
+    made = Trainer(METHODS["er"], settings, FeatureInputs(5), network=torch.nn.Linear(5, 3))
+    return lambda: made.observe(values, [[(1, "a")]] * len(values))
+
+
+def made_memory(size: int = 1, capacity: Any = 4) -> Memory:
     """A memory for four images that has `size` of them."""
-    made = Memory(4, (3, 8, 8))
+    made = Memory(capacity, {"inputs": Column(torch.uint8, (3, 8, 8))})
     for image in IMAGES[:size]:
-        made.add(image, 0, np.array([0, 1]))
+        made.add(Sample(image, (0, 1), 0))
     return made
 
 
+def pairs(labels: Any = "abcd", levels: Any = (1, 1, 1, 1)) -> list[list[tuple[Any, str]]]:
+    """One label a sample."""
+    return [[pair] for pair in zip(levels, labels, strict=False)]
+
+
 def observe(images: Any = IMAGES, labels: Any = "abcd", levels: Any = (1, 1, 1, 1)) -> Callable[[], None]:
-    return lambda: engine().observe(images, list(labels), list(levels))
+    return lambda: trainer().observe(images, pairs(labels, levels))
 
 
 def stream(**changes: Any) -> Stream:
@@ -73,34 +86,38 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
     "float images": (observe(FLOATS), "torch.float32"),
     "images with nan": (observe(FLOATS * float("nan")), "torch.float32"),
     "no array": (observe([1, 2]), "a list"),
-    "images without values": (observe(IMAGES.to("meta")), "'meta'"),
-    "floats cut to bytes": (observe(FLOATS.ceil().to(torch.uint8)), "largest value in 4 images is 1"),
     "one image without its axis": (observe(IMAGES[0]), "shape (3, 8, 8)"),
     "images of another size": (observe(IMAGES[:, :, :4, :4]), "(n, 3, 8, 8)"),
     "channels last": (observe(IMAGES.permute(0, 2, 3, 1)), "(n, 3, 8, 8)"),
-    "fewer labels than images": (observe(labels="abc"), "4 images, 3 labels"),
-    "fewer levels than images": (observe(levels=(1, 1)), "2 levels"),
+    "fewer labels than images": (observe(labels="abc"), "4 samples and 3 lists of labels"),
+    "more labels than images": (observe(IMAGES[:3]), "3 samples and 4 lists of labels"),
     "level 0": (observe(levels=(1, 1, 1, 0)), "level 0"),
     "negative level": (observe(levels=(1, -2, 1, 1)), "level -2"),
     "level as text": (observe(levels=("1", 1, 1, 1)), "level '1'"),
     "half a level": (observe(levels=(1.5, 1, 1, 1)), "level 1.5"),
-    "asking before learning": (lambda: engine().predict(IMAGES), "nothing has been learned"),
-    "asking with floats cut to bytes": (lambda: engine().predict(FLOATS.ceil().byte()), "largest value"),
-    "asking in no parts": (lambda: engine().predict(IMAGES, batch_size=0), "batch_size is 0"),
-    "asking with floats": (lambda: engine().predict(FLOATS), "torch.float32"),
-    "asking with another size": (lambda: engine().predict(IMAGES.numpy()[:, :, :4, :4]), "(n, 3, 8, 8)"),
-    "paths left out": (lambda: engine("pl-fms-t").observe(IMAGES, [*"abcd"], [1] * 4), "paths"),
-    "std of 0": (lambda: engine(std=(0.2, 0.0, 0.2)), "std"),
-    "one mean": (lambda: engine(mean=(0.5,)), "mean is (0.5,)"),
-    "images without a pixel": (lambda: engine(image_size=0), "image_size is 0"),
-    "no memory": (lambda: Memory(0, (3, 8, 8)), "at least 1"),
-    "half an image in memory": (lambda: Memory(1.5, (3, 8, 8)), "memory size is 1.5"),
-    "memory: floats": (lambda: memory().add(FLOATS[0], 0), "torch.float32"),
-    "memory: another shape": (lambda: memory().add(IMAGES[0, :, :1, :1], 0), "(3, 1, 1)"),
-    "memory: class": (lambda: memory().add(IMAGES[0], -1), "class -1"),
-    "memory: path of another length": (lambda: memory().add(IMAGES[0], 0, np.array([0])), "1 classes"),
-    "memory: full": (lambda: memory(4).add(IMAGES[0], 0), "full with 4"),
-    "memory: replacing nothing": (lambda: memory().replace(3, IMAGES[0], 0), "slot 3"),
+    "truth for a level": (observe(levels=(True, 1, 1, 1)), "level True"),
+    "no level": (observe(levels=(None, 1, 1, 1)), "level None"),
+    "two labels at one level": (
+        lambda: trainer().observe(IMAGES[:1], [[(1, "a"), (2, "b"), (1, "c")]]),
+        "two labels at one level",
+    ),
+    "features: images": (on_features(IMAGES), "(n, 5)"),
+    "features: doubles": (on_features(np.zeros((2, 5))), "float64"),
+    "features: too few": (on_features(np.zeros((2, 4), np.float32)), "(2, 4)"),
+    "asking before learning": (lambda: trainer().predict(IMAGES), "nothing has been learned"),
+    "asking in no parts": (lambda: trainer().predict(IMAGES, batch_size=0), "batch_size is 0"),
+    "asking with floats": (lambda: trainer().predict(FLOATS), "torch.float32"),
+    "asking with another size": (lambda: trainer().predict(IMAGES.numpy()[:, :, :4, :4]), "(n, 3, 8, 8)"),
+    "std of 0": (lambda: trainer(std=(0.2, 0.0, 0.2)), "std"),
+    "one mean": (lambda: trainer(mean=(0.5,)), "mean is (0.5,)"),
+    "images without a pixel": (lambda: trainer(size=0), "image_size is 0"),
+    "no memory": (lambda: made_memory(0, 0), "at least 1"),
+    "half an image in memory": (lambda: made_memory(0, 1.5), "memory size is 1.5"),
+    "memory: floats": (lambda: made_memory().add(Sample(FLOATS[0], (0,), 0)), "torch.float32"),
+    "memory: another shape": (lambda: made_memory().add(Sample(IMAGES[0, :, :1, :1], (0,), 0)), "(3, 1, 1)"),
+    "memory: class": (lambda: made_memory().add(Sample(IMAGES[0], ())), "class -1"),
+    "memory: full": (lambda: made_memory(4).add(Sample(IMAGES[0], (0,), 0)), "full with 4"),
+    "memory: replacing nothing": (lambda: made_memory().replace(3, Sample(IMAGES[0], (0,), 0)), "slot 3"),
     "memory of less than none": (lambda: Settings(memory_size=-1), "memory_size is -1"),
     "settings: half an image": (lambda: Settings(memory_size=1.5), "memory_size is 1.5"),
     "settings: text for a number": (lambda: Settings(lr="x"), "lr is 'x'"),
@@ -115,9 +132,9 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
     "config: one level": (lambda: Config(levels=3), "levels is 3; it must be a list"),
     "config: unknown moment": (lambda: Config(eval_at="x"), "any-time, task-ends"),
     "config: seed": (lambda: Config(seed=2**63), "seed is"),
-    "network for something else": (lambda: engine(network=torch.nn.Linear(3, 3)), "(1, 3, 8, 8)"),
-    "network without weights": (lambda: engine(network=torch.nn.Linear(3, 3, device="meta")), "'meta'"),
-    "network of another shape": (lambda: engine(network=torch.nn.Identity()), "features of shape"),
+    "network for something else": (lambda: trainer(network=torch.nn.Linear(3, 3)), "(1, 3, 8, 8)"),
+    "network without weights": (lambda: trainer(network=torch.nn.Linear(3, 3, device="meta")), "'meta'"),
+    "network of another shape": (lambda: trainer(network=torch.nn.Identity()), "features of shape"),
     "list of devices": (lambda: pick_device(["cpu"]), "['cpu'] is not available"),
     "device": (lambda: pick_device("tpu"), "'tpu' is not available"),
     "learner: device": (lambda: Learner(device="tpu"), "tpu"),
@@ -198,62 +215,110 @@ def test_a_mistake_is_refused_and_named(name: str) -> None:
 
 
 def test_a_batch_that_is_refused_has_changed_nothing() -> None:
-    learner = engine()
-    learner.observe(IMAGES, [*"abcd"], [1] * 4)
+    learner = trainer()
+    learner.observe(IMAGES, pairs())
     before = learner.model.state()["weights"]
-    with pytest.raises(RamifyError):
-        learner.observe(IMAGES, [*"efgh"], [1, 1, 1, 0])
+    for bad in (pairs("efgh", [1, 1, 1, 0]), [*pairs("efg"), [(1, "h"), (1, "i")]], pairs("efg")):
+        with pytest.raises(RamifyError):
+            learner.observe(IMAGES, bad)
     assert (learner.samples, len(learner.classes), learner.memory.size) == (4, 4, 4)
     assert all(torch.equal(before[name], value) for name, value in learner.model.state_dict().items())
 
 
+def test_a_memory_takes_labels_of_any_number() -> None:
+    made = made_memory(1)
+    for slot, labels in enumerate([(2,), (0, 1, 3)], 1):
+        assert made.add(Sample(IMAGES[slot], labels, labels[0])) == slot
+    assert made["labels"][:3, :3].tolist() == [[0, 1, -1], [2, -1, -1], [0, 1, 3]]
+
+
+def test_a_method_that_is_told_paths_takes_a_part_of_one() -> None:
+    learner = trainer("pl-fms-t")
+    learner.observe(IMAGES, pairs())
+    learner.observe(IMAGES, [[(2, "x"), (1, "a")], [(3, "y")], [], [(1, "b"), (3, "y")]])
+    assert learner.samples == 8
+    assert learner.predict(IMAGES).shape == (4, 3)
+
+
 def test_no_images_are_no_mistake() -> None:
-    learner = engine()
-    learner.observe(IMAGES, [*"abcd"], [1] * 4)
-    learner.observe(IMAGES[:0], [], [])
+    learner = trainer()
+    learner.observe(IMAGES, pairs())
+    learner.observe(IMAGES[:0], [])
     assert learner.samples == 4
     assert learner.predict(IMAGES[:0]).shape == (0, 1)
 
 
 def test_dark_images_are_no_mistake() -> None:
-    learner, dark = engine(), torch.zeros_like(IMAGES)
-    learner.observe(dark, [*"abcd"], [1] * 4)
+    learner, dark = trainer(), torch.zeros_like(IMAGES)
+    learner.observe(dark, pairs())
     assert learner.samples == 4
     assert len(learner.predict(dark)) == 4
 
 
+class WatchedMap(np.memmap):  # type: ignore[type-arg]
+    """A memory map that notes which of its rows are read."""
+
+    def __getitem__(self, key: Any) -> Any:
+        self.parts.append(np.arange(len(self))[key])
+        return np.asarray(self)[key]
+
+    def copy(self, *args: Any, **kwargs: Any) -> Any:
+        self.parts.append(np.arange(len(self)))
+        return np.asarray(self).copy(*args, **kwargs)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        self.parts.append(np.arange(len(self)))  # a maximum, for one
+        return getattr(ufunc, method)(*map(np.asarray, inputs), **kwargs)
+
+
+def test_a_question_reads_each_image_once_and_never_all_at_once(tmp_path: Path) -> None:
+    count, at_once = 5000, 64
+    images = WatchedMap(tmp_path / "images", np.uint8, "w+", shape=(count, 3, 8, 8))
+    np.asarray(images)[:] = np.random.default_rng(0).integers(0, 256, images.shape, np.uint8)
+    learner = trainer()
+    learner.observe(IMAGES, pairs())
+    images.parts = []
+    answers = learner.predict(images, batch_size=at_once)
+    assert max(map(len, images.parts)) <= at_once
+    assert np.array_equal(np.concatenate(images.parts), np.arange(count))
+    assert np.array_equal(answers, learner.predict(np.asarray(images), at_once))
+
+
 def test_arrays_are_learned_as_tensors_are() -> None:
     net = ToyNetwork()
-    one, two = engine(network=net), engine(network=net)
-    one.observe(IMAGES, [*"abcd"], [1] * 4)
+    one, two = trainer(network=net), trainer(network=net)
+    one.observe(IMAGES, pairs())
     array = IMAGES.numpy().copy()
     array.flags.writeable = False
-    two.observe(array, [*"abcd"], [1] * 4)
+    two.observe(array, pairs())
     assert same(weights(one), weights(two))
 
 
 def test_a_refused_image_is_not_counted() -> None:
-    full = memory(4)
+    full = made_memory(4)
     for image in (IMAGES[0], FLOATS[0]):
         with pytest.raises(RamifyError):
-            full.add(image, 0)
-    with pytest.raises(RamifyError):
-        full.replace(0, FLOATS[0], 1)
+            full.add(Sample(image, (0,), 0))
+    for bad in (Sample(FLOATS[0], (1,), 1), Sample(IMAGES[0], ())):
+        with pytest.raises(RamifyError):
+            full.replace(0, bad)
     assert (full.size, full.counts[:2].tolist(), sorted(full.members(0))) == (4, [4, 0], [0, 1, 2, 3])
+    assert torch.equal(full["inputs"], IMAGES)
+    assert full["labels"].tolist() == [[0, 1]] * 4
 
 
 def test_a_broken_update_is_told_and_those_before_it_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     net = ToyNetwork()
-    learner, twin = engine(network=net), engine(network=net)
-    twin.observe(IMAGES[:2], [*"ab"], [1] * 2)
+    learner, twin = trainer(network=net), trainer(network=net)
+    twin.observe(IMAGES[:2], pairs("ab"))
     loss = learner.recipe.minimise.loss
 
-    def broken(forward: Forward) -> torch.Tensor:
-        return loss(forward) * (torch.nan if learner.updates == twin.updates else 1)
+    def broken(bench: Workbench, forward: Forward) -> torch.Tensor:
+        return loss(bench, forward) * (torch.nan if learner.updates == twin.updates else 1)
 
     monkeypatch.setattr(learner.recipe.minimise, "loss", broken)
     with pytest.raises(RamifyError) as caught:
-        learner.observe(IMAGES, [*"abcd"], [1] * 4)
+        learner.observe(IMAGES, pairs())
     assert f"nan at update {twin.updates + 1} (sample 4" in str(caught.value)
     assert "This update was not made; what came before it stays learned" in str(caught.value)
     assert learner.updates == twin.updates > 0

@@ -11,7 +11,7 @@ import pytest
 
 from ramify.datasets import build, load, load_dataset
 from ramify.datasets.arrays import ArrayImages
-from ramify.datasets.cache import Contents, Recipe, open_cache, open_or_build
+from ramify.datasets.cache import Contents, Origin, open_cache, open_or_build
 from ramify.datasets.decode import BrokenImage
 from ramify.errors import RamifyError
 from ramify.taxonomy import Taxonomy
@@ -43,17 +43,17 @@ def small_chunks(monkeypatch):
     monkeypatch.setattr(build, "CHUNK_BYTES", 3 * 4 * 4 * 5)  # five images
 
 
-def recipe(n=200, **attributes):
+def origin(n=200, **attributes):
     rng = np.random.default_rng(1)
     train = Flaky(rng.integers(0, 256, (n, 3, 4, 4), dtype=np.uint8), rng.integers(0, 3, n))
     test = ArrayImages(train.pixels[:9], np.arange(9) % 3)
     for key, value in attributes.items():
         object.__setattr__(train, key, value)
-    return Recipe("made", {"seed": 1}, lambda: Contents(TREE, train, test)), train
+    return Origin("made", {"seed": 1}, lambda: Contents(TREE, train, test)), train
 
 
 def make(root, skip_broken=False, **attributes):
-    made, train = recipe(**attributes)
+    made, train = origin(**attributes)
     return open_or_build(made, 4, root, progress=False, skip_broken=skip_broken), train
 
 
@@ -105,7 +105,7 @@ def test_a_killed_build_is_resumed(tmp_path):
         "train = Slow(rng.integers(0, 256, (200, 3, 4, 4), dtype=np.uint8), rng.integers(0, 3, 200))\n"
         "test = ArrayImages(train.pixels[:9], np.arange(9) % 3)\n"
         "tree = Taxonomy.from_rows([('a', 'x'), ('a', 'y'), ('b', 'z')])\n"
-        "made = Recipe('made', {'seed': 1}, lambda: Contents(tree, train, test))\n"
+        "made = Origin('made', {'seed': 1}, lambda: Contents(tree, train, test))\n"
         "open_or_build(made, 4, pathlib.Path(sys.argv[1]), False, False)\n"
     )
     process = subprocess.Popen([sys.executable, "-c", script, str(tmp_path)])

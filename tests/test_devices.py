@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
 
 import pretend
 from ramify import Learner
-from ramify.methods import METHODS
-from ramify.methods import Engine as Trainer
+from ramify.methods import METHODS, Trainer, make_settings
 from ramify.methods.checks import SETTINGS, SIZE, Toy, ToyNetwork
-from ramify.methods.settings import AugmentSettings, ImportanceSettings
+from ramify.networks import ImageInputs
 from ramify.statefiles import load_state, save_state
-from ramify.training.augment import Normalize
 
 TOY = Toy.stream(36)
 PARTS = [(0, 11, True), (11, 25, False), (25, 36, True)]  # from, to, whether a task ends there
 SAVED = 2  # parts learned before the state is saved, with a buffer that is not full
-AUGMENT = AugmentSettings(padding=2, flip=True, autoaugment="cifar10", cutmix=1.0)
+AUGMENT = {"padding": 2, "flip": True, "autoaugment": "cifar10", "cutmix": 1.0}
 CPU = torch.device("cpu")
 
 
@@ -32,17 +28,18 @@ def device(request):
 
 def fresh(name, device, seed=0, **settings):
     """A small learner; one that keeps the whole stream gets a memory for it."""
-    chosen = replace(SETTINGS, **{"memory_size": len(TOY.labels) if name == "oracle" else 24, **settings})
+    size = {"memory_size": len(TOY.labels) if METHODS[name].offline else 24}
+    chosen = make_settings(**(SETTINGS | size | settings))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         network = ToyNetwork()
-    channels = ((0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
-    return Trainer(METHODS[name], chosen, SIZE, *channels, seed, device, network=network)
+    inputs = ImageInputs(SIZE, std=(0.25, 0.25, 0.25))
+    return Trainer(METHODS[name], chosen, inputs, seed, device, network=network)
 
 
 def learn(learner, parts):
     for start, stop, task_ends in parts:
-        learner.observe(*TOY.part(start, stop))
+        TOY.teach(learner, start, stop)
         if task_ends:
             learner.task_end()
 
@@ -95,7 +92,7 @@ def test_augmentation_works_on_a_device(name, device, tmp_path):
 
 @pytest.mark.parametrize("kind", ["sweep", "probe", "first-order"])
 def test_importance_is_followed_on_a_device(kind, device, tmp_path):
-    check("clib", device, tmp_path, importance=ImportanceSettings(kind, probe=8))
+    check("clib", device, tmp_path, importance={"kind": kind, "probe": 8})
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -118,6 +115,6 @@ def test_an_export_from_a_device_leaves_the_cpu_alone(tmp_path, monkeypatch):
         learner.partial_fit(TOY.images, TOY.labels, TOY.levels)
         for name in ("first.pt2", "second.pt2"):
             learner.export(tmp_path / name)
-    ready = Normalize(mean, std)(TOY.images)
+    ready = ImageInputs(SIZE, mean=mean, std=std).ready(TOY.images)
     wanted = (TOY.images / 255 - torch.tensor(mean).view(3, 1, 1)) / torch.tensor(std).view(3, 1, 1)
     torch.testing.assert_close(ready, wanted)

@@ -13,7 +13,11 @@ from hypothesis import strategies as st
 from torch import nn
 
 from ramify.errors import RamifyError
-from ramify.networks import Heads, Model, ResNet, build_backbone, feature_size
+from ramify.memory.workbench import LOOK
+from ramify.methods import METHODS, Trainer, bic, make_settings, mir
+from ramify.methods.checks import SETTINGS, SIZE, Toy, ToyNetwork, learner, same, weights
+from ramify.networks import FeatureInputs, Heads, ImageInputs, Model, ResNet, build_backbone, feature_size
+from ramify.networks import precision as precisions
 from ramify.networks.heads import ROWS
 from ramify.networks.resnet import BLOCKS
 from ramify.training.optimizer import Optimizer
@@ -94,7 +98,7 @@ def test_a_users_network_follows_the_seed(own):
     )
     assert torch.equal(a[1].weight, b[1].weight)
     assert not torch.equal(a[1].weight, c[1].weight)
-    assert feature_size(a, 4) == 7
+    assert feature_size(a, ImageInputs(4)) == 7
     assert a.training
 
 
@@ -109,7 +113,7 @@ def test_an_impossible_network_is_refused_in_one_line(own, name):
 
 def test_a_network_must_return_one_feature_vector_an_image(own):
     with pytest.raises(RamifyError, match="shape"):
-        feature_size(build_backbone("own_networks:flat", "cifar", 1.0), 4)
+        feature_size(build_backbone("own_networks:flat", "cifar", 1.0), ImageInputs(4))
 
 
 def make_heads(features=8, seed=0):
@@ -266,3 +270,236 @@ def test_model_and_optimizer_restore_into_any_other(classes, elsewhere, steps):
     for pair in ((model, optimizer), (other, second)):
         train(*pair, 2, seed=9)
     assert all(torch.equal(a, b) for a, b in zip(model.parameters(), other.parameters(), strict=True))
+
+
+# ---- training and evaluation
+
+
+def test_feature_size_leaves_the_mode_and_the_statistics_of_a_network_alone():
+    for training in (True, False):
+        network = ToyNetwork().train(training)
+        before = {name: value.clone() for name, value in network.state_dict().items()}
+        assert feature_size(network, ImageInputs(SIZE)) == 16
+        assert network.training == training
+        assert same(before, network.state_dict())
+    assert feature_size(nn.Linear(5, 3), FeatureInputs(5)) == 3
+
+
+class Moody(ToyNetwork):
+    """Remembers in which mode it was asked with gradients, and without."""
+
+    def __init__(self):
+        super().__init__()
+        self.dropout, self.modes = nn.Dropout(0.0), []
+
+    def forward(self, images):
+        modes = {m.training for m in (self, self.norm, self.dropout)}
+        self.modes.append((torch.is_grad_enabled(), *sorted(modes)))
+        return self.dropout(super().forward(images))
+
+
+def own_network(kind=ToyNetwork):
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return kind()
+
+
+def make_trainer(name, network, **settings):
+    chosen = make_settings(**(SETTINGS | settings))
+    return Trainer(METHODS[name], chosen, ImageInputs(SIZE, std=(0.25,) * 3), network=network)
+
+
+@pytest.mark.parametrize("name", ["er", "mir", "bic", "clib"])
+def test_a_network_handed_over_in_evaluation_mode_trains_in_training_mode_from_the_first_update(name):
+    toy = Toy.stream(30)
+    given = own_network(Moody).eval()
+    trainer = make_trainer(name, given)
+    toy.teach(trainer, 0, 30)
+    modes = trainer.model.backbone.modes
+    assert modes[0] == (False, False)  # its feature is measured as it was handed over
+    assert {seen for seen in modes if seen[0]} == {(True, True)}  # whoever takes gradients trains
+    assert {seen for seen in modes if not seen[0]} == {(False, False)}
+    assert not given.training  # the user's own is copied
+    assert trainer.model.backbone.norm.num_batches_tracked >= trainer.updates > 0
+    other = make_trainer(name, own_network(Moody).train())
+    toy.teach(other, 0, 30)
+    assert same(weights(trainer), weights(other))
+
+
+@pytest.mark.parametrize("name", [n for n, one in METHODS.items() if not one.trains_when_asked])
+def test_a_question_in_mid_stream_changes_nothing(name):
+    toy = Toy.stream(36)
+    quiet, asked = (make_trainer(name, own_network(Moody).eval()) for _ in range(2))
+    for start in range(0, 36, 6):
+        for trainer in (quiet, asked):
+            toy.teach(trainer, start, start + 6)
+        asked.predict(toy.images[:5])
+        asked.answer(toy.images[:5], ["heads", "path"])
+    assert same(weights(quiet), weights(asked))
+    for key in ("rng", "credit", "samples", "updates"):
+        assert quiet.state()[key] == asked.state()[key]
+
+
+class HalfFrozen(nn.Module):
+    """A trunk that is not trained, with batch normalisation and dropout, below one that is."""
+
+    def __init__(self, freeze=True):
+        super().__init__()
+        self.trunk = nn.Sequential(nn.Conv2d(3, 8, 4, 4), nn.BatchNorm2d(8), nn.ReLU(), nn.Dropout(0.5))
+        self.top = nn.Sequential(nn.Conv2d(8, 8, 2), nn.BatchNorm2d(8), nn.ReLU())
+        self.trunk.requires_grad_(not freeze)
+
+    def forward(self, images):
+        return self.top(self.trunk(images)).mean((2, 3))
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_frozen_trunk_does_not_drift_and_the_rest_learns(name):
+    toy = Toy.stream(24)
+    size = {"memory_size": 24}  # the whole toy, for the oracle
+    trainer = make_trainer(name, own_network(HalfFrozen), **size)
+    before = weights(trainer)
+    toy.teach(trainer, 0, 24)
+    trainer.task_end()
+    trainer.predict(toy.images)
+    after = weights(trainer)
+    for key, value in before.items():
+        if key.startswith("backbone.trunk"):
+            assert torch.equal(after[key], value), key
+    assert not torch.equal(after["backbone.top.1.running_mean"], before["backbone.top.1.running_mean"])
+    assert not torch.equal(after["backbone.top.0.weight"], before["backbone.top.0.weight"])
+    model = trainer.model
+    model.set_training(True)
+    modes = [
+        model.backbone.trunk[1].training,
+        model.backbone.trunk[3].training,
+        model.backbone.top[1].training,
+    ]
+    assert modes == [False, False, True]  # with all that is in a frozen module
+
+
+def test_a_network_that_is_frozen_whole_stays_in_evaluation_mode_and_its_heads_learn():
+    network = own_network(HalfFrozen)
+    network.requires_grad_(False)
+    trainer, toy = make_trainer("er", network), Toy.stream(24)
+    toy.teach(trainer, 0, 2)
+    before = weights(trainer)
+    toy.teach(trainer, 2, 24)
+    after = weights(trainer)
+    assert not any(module.training for module in trainer.model.backbone.modules())
+    for key, value in before.items():
+        assert torch.equal(after[key], value) == key.startswith("backbone"), key
+
+
+# ---- precision
+
+
+class Typist(ToyNetwork):
+    """Remembers what types its layers computed in, and who asked."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def forward(self, images):
+        features = super().forward(images)
+        self.seen.append((torch.is_grad_enabled(), self.training, images.dtype, features.dtype))
+        return features
+
+
+@pytest.fixture
+def at_the_heads(monkeypatch):
+    """What types reach the heads and leave them, by whether gradients are taken and in which mode."""
+    found = []
+    original = Heads.forward
+
+    def forward(heads, features):
+        logits = original(heads, features)
+        autocast = torch.is_autocast_enabled(features.device.type)
+        found.append((torch.is_grad_enabled(), heads.training, features.dtype, logits.dtype, autocast))
+        return logits
+
+    monkeypatch.setattr(Heads, "forward", forward)
+    return found
+
+
+BF16, FP32 = torch.bfloat16, torch.float32
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize(("precision", "backbone"), [("fp32", FP32), ("bf16", BF16)])
+def test_the_backbone_computes_in_the_precision_and_the_heads_in_fp32_whoever_asks(
+    name, precision, backbone, at_the_heads
+):
+    toy = Toy.stream(30)
+    trainer = make_trainer(name, own_network(Typist), memory_size=30, precision=precision)
+    seen = trainer.model.backbone.seen
+    assert seen.pop() == (False, False, FP32, FP32)  # its feature is measured without autocast
+    toy.teach(trainer, 0, 30)
+    trainer.task_end()
+    trainer.predict(toy.images)
+    trainer.examine(np.arange(trainer.memory.size))
+    kinds = {(True, True), (False, False)}  # updates and virtual steps; looks and teachers
+    assert set(seen) == {(*kind, FP32, backbone) for kind in kinds}
+    assert set(at_the_heads) == {(*kind, FP32, FP32, False) for kind in kinds}
+    assert all(value.dtype in (FP32, torch.int64) for value in trainer.model.state_dict().values())
+
+
+def test_mirs_virtual_step_and_bics_teacher_compute_in_bf16_too(at_the_heads):
+    toy = Toy.stream(24)
+    trainer = make_trainer("mir", own_network(Typist), precision="bf16")
+    toy.teach(trainer, 0, 24)
+    seen = trainer.model.backbone.seen
+    seen.clear()
+    at_the_heads.clear()
+    candidates = trainer.memory.batch(np.arange(6))
+    arrivals = trainer.memory.batch(np.arange(6, 10))
+    mir.interference(trainer, arrivals, candidates, 0.1)
+    assert seen == [(True, True, FP32, BF16), *[(False, False, FP32, BF16)] * 2]  # the step, before, after
+    assert {kinds[2:] for kinds in at_the_heads} == {(FP32, FP32, False)}
+
+    trainer = make_trainer("bic", own_network(Typist), precision="bf16")
+    toy.teach(trainer, 0, 24)
+    objective = trainer.recipe.minimise
+    assert isinstance(objective, bic.Distillation)
+    assert objective.known > 0
+    seen = trainer.model.backbone.seen
+    seen.clear()
+    at_the_heads.clear()
+    answers = objective._ask(trainer, trainer.inputs.ready(toy.images[:4]))
+    assert seen == [(False, False, FP32, BF16)]
+    assert at_the_heads == [(False, False, FP32, FP32, False)]
+    assert answers.dtype == FP32
+
+
+def test_bf16_rounds_but_answers_nearly_as_fp32():
+    toy = Toy.stream(80)
+    full, half = (learner(METHODS["er"], toy, precision=p) for p in ("fp32", "bf16"))
+    toy.teach(full, 0, 80)
+    half.restore(full.state())
+    a, b = (one.look(toy.images[:LOOK]) for one in (full, half))
+    assert not torch.equal(a, b)
+    torch.testing.assert_close(a, b, rtol=0.1, atol=0.1)
+
+
+def test_auto_is_settled_when_the_learner_is_made(monkeypatch):
+    for has, speed, wanted in ((False, 2.0, "fp32"), (True, 2.0, "bf16"), (True, 1.05, "fp32")):
+        monkeypatch.setattr(precisions, "has_bf16", lambda device, has=has: has)
+        monkeypatch.setattr(
+            precisions, "_seconds", lambda model, batch, kind, speed=speed: speed if kind == "fp32" else 1.0
+        )
+        trainer = make_trainer("er", ToyNetwork(), precision="auto")
+        assert (trainer.settings.precision, trainer.model.precision) == (wanted, wanted)
+
+
+def test_measuring_leaves_the_network_and_all_draws_alone(monkeypatch):
+    monkeypatch.setattr(precisions, "has_bf16", lambda device: True)
+    toy = Toy.stream(12)
+    measured = make_trainer("er", own_network(), precision="auto")
+    chosen = measured.settings.precision
+    assert chosen in ("fp32", "bf16")
+    plain = make_trainer("er", own_network(), precision=chosen)
+    assert same(weights(measured), weights(plain))
+    for trainer in (measured, plain):
+        toy.teach(trainer, 0, 12)
+    assert same(weights(measured), weights(plain))

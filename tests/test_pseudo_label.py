@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from parts import NUMBER, Bench, sample
 from ramify.classes import Classes
-from ramify.memory import Examination, Memory, PseudoLabel, Sweep, Update
+from ramify.memory import Memory, PseudoLabel, Sweep
 from ramify.memory.votes import Votes
 from ramify.methods import METHODS
 from ramify.methods.checks import Toy, learner
-from ramify.methods.settings import PseudoLabelSettings
-
-NOTHING = torch.zeros(0)
-PIXEL = torch.zeros(1, 1, 1, dtype=torch.uint8)
 
 
 def algorithm_1(memory, importance, predict, level_of, newcomer):
@@ -39,43 +35,63 @@ def algorithm_1(memory, importance, predict, level_of, newcomer):
 
 
 class World:
-    """Classes of several levels in random order, a full memory, and a model that answers at random."""
+    """Classes of several levels in random order, a full memory, and a model that answers at random.
 
-    def __init__(self, seed, exact=True):
-        self.rng, self.examined = np.random.default_rng(seed), 0
+    With `paths` samples may carry labels at several levels, and count for any of them.
+    """
+
+    def __init__(self, seed, exact=True, paths=False):
+        self.rng, self.paths = np.random.default_rng(seed), paths
         self.levels = int(self.rng.integers(1, 5))
-        self.classes = Classes()
         self.capacity = int(self.rng.integers(1, 30))
-        self.memory = Memory(self.capacity, (1, 1, 1))
         self.policy = PseudoLabel(Sweep(10**9), exact)
-        self.policy.bind(self.memory, self.classes, self.examine)
+        self.bench = Bench(self.capacity, self.policy, samples=200)
+        self.memory, self.classes = self.bench.memory, self.bench.classes
+        self.importance = self.memory["importance"]
+        self.offered = 0
+        self.answers = {}  # number of a sample -> class at each level
         for _ in range(int(self.rng.integers(1, 5))):
-            self.new_class()  # and forget `answers`, slot -> level -> class
+            self.new_class()
 
     def new_class(self):
-        self.classes.meet(int(self.rng.integers(1, self.levels + 1)), f"class {len(self.classes)}", 0)
-        self.answers = {}
+        self.bench.meet(int(self.rng.integers(1, self.levels + 1)))
+        self.answer_anew()
 
     def update(self):
         """A training step: every sample may be predicted otherwise."""
-        none = np.empty(0, np.int64)
-        self.policy.trained(
-            Update(none, none, 0.0, NOTHING, lambda: NOTHING, lambda: np.empty((0, 1), np.int64))
-        )
-        self.answers = {}
+        self.policy.learned(self.bench, self.bench.passed([]))
+        self.answer_anew()
 
-    def draw_answer(self):
+    def answer_anew(self):
+        for slot in range(self.memory.size):
+            self.draw_answer(self.bench.number(slot))
+
+    def draw_answer(self, number):
         of_level = [self.classes.of_level(h) for h in range(1, max(self.classes.levels) + 1)]
         pick = self.rng.random() if self.rng.random() < 0.7 else 0.0  # often the first, so that votes agree
-        return [int(found[int(pick * len(found))]) if len(found) else -1 for found in of_level]
+        answer = [int(found[int(pick * len(found))]) if len(found) else -1 for found in of_level]
+        self.answers[number] = answer
+        self.bench.tell_answer(number, answer)
+        return answer
 
-    def answer(self, slot):
-        """The model's prediction, the same until the next update."""
-        return self.answers.setdefault(slot, self.draw_answer())
+    def carried(self, slot):
+        """Level -> true class, of a stored sample that carries several."""
+        labels = [int(c) for c in self.memory["labels"][slot] if c >= 0]
+        return {int(self.classes.level_of[c]): c for c in labels} if len(labels) > 1 else {}
 
-    def examine(self, slots):
-        self.examined += len(slots)
-        return Examination(np.zeros(len(slots)), np.array([self.answer(s) for s in slots.tolist()], np.int64))
+    def vote(self, slot):
+        """Level -> class: the model's prediction, the same until the next update, or what is known."""
+        return dict(enumerate(self.answers[self.bench.number(slot)], 1)) | self.carried(slot)
+
+    def newcomer(self, cls):
+        """A sample that counts for this class."""
+        labels = {int(self.classes.level_of[cls]): cls}
+        if self.paths and self.rng.random() < 0.7:
+            for level in self.classes.levels:
+                if self.rng.random() < 0.7:
+                    labels.setdefault(level, int(self.rng.choice(self.classes.of_level(level))))
+        self.offered += 1
+        return sample(self.offered, *(labels[h] for h in sorted(labels)), cls=cls)
 
     def offer(self, cls=None):
         """Store one sample, now and then after an update or a new class."""
@@ -85,17 +101,20 @@ class World:
             if self.rng.random() < 0.3:
                 self.update()
             cls = int(self.rng.integers(len(self.classes)))
-        slot = self.policy.offer(PIXEL, cls)
-        self.answers.pop(slot, None)
+        newcomer = self.newcomer(cls)
+        slot = self.policy.offer(self.bench, newcomer)
+        self.draw_answer(self.offered)
         if self.rng.random() < 0.5:
-            self.memory.importance[slot] = self.rng.integers(5)  # few values, so that there are ties
+            self.importance[slot] = self.rng.integers(5)  # few values, so that there are ties
         return slot
 
 
-def test_the_victim_and_the_candidates_are_those_of_algorithm_1():
-    compared = related = 0
+@pytest.mark.parametrize("paths", [False, True])
+def test_the_victim_and_the_candidates_are_those_of_algorithm_1(paths):
+    compared = related = unasked = 0
     for seed in range(150):
-        world = World(seed)
+        world = World(seed, paths=paths)
+        bench, policy, memory = world.bench, world.policy, world.memory
         for _ in range(world.capacity):
             world.offer()
         for _ in range(20):
@@ -105,57 +124,69 @@ def test_the_victim_and_the_candidates_are_those_of_algorithm_1():
             if world.rng.random() < 0.1 and len(world.classes) < 25:
                 world.new_class()
             victim, indices = algorithm_1(
-                list(enumerate(world.memory.classes.tolist())),
-                world.memory.importance,
-                lambda slot, world=world: dict(enumerate(world.answer(slot), 1)),
+                list(enumerate(memory.classes.tolist())),
+                world.importance,
+                world.vote,
                 dict(enumerate(world.classes.level_of.tolist())),
                 newcomer,
             )
-            modal = world.memory.most_frequent(newcomer)
-            found = world.policy.candidates(modal).tolist()
+            modal = memory.most_frequent(newcomer)
+            before = bench.cost.images_memory
+            found = policy.candidates(bench, modal, newcomer).tolist()
+            asked = bench.cost.images_memory - before
+            whole = sum(len(world.carried(s)) == len(world.classes.levels) for s in memory.members(modal))
+            assert asked <= len(memory.members(modal)) - whole  # whose classes are all known is not asked
+            unasked += whole
             assert len(found) == len(set(found))
             assert set(found) == indices
-            assert world.policy.victim(newcomer) == victim
-            before = world.examined
-            assert world.policy.victim(newcomer) == victim
-            assert world.examined == before  # what is known of the model as it is is not asked again
+            assert policy.victim(bench, newcomer) == victim
+            before = bench.cost.images_memory
+            assert policy.victim(bench, newcomer) == victim
+            assert (
+                bench.cost.images_memory == before
+            )  # what is known of the model as it is is not asked again
             assert world.offer(newcomer) == victim
-            world.memory.importance[victim] = world.rng.integers(5)
+            world.importance[victim] = world.rng.integers(5)
             compared += 1
-            related += len(indices) > len(world.memory.members(modal))
+            related += len(indices) > len(memory.members(modal))
     assert compared == 3000
     assert related > 500  # the pseudo-labels matter
+    assert (unasked > 500) == paths
 
 
 def recomputed(world, seen):
     """The votes by their definition, from the latest prediction of each stored sample."""
     counts = np.zeros((len(world.classes),) * 2, int)
-    for slot, row in seen.items():
-        for d in row:
+    for slot, votes in seen.items():
+        for d in votes.values():
             if d >= 0:
                 counts[world.memory.classes[slot], d] += 1
     return counts
 
 
 @settings(max_examples=80)
-@given(seed=st.integers(0, 10**6), steps=st.lists(st.sampled_from(["offer", "train", "look"]), max_size=60))
-def test_kept_votes_are_those_recomputed_from_scratch(seed, steps):
-    world, seen = World(seed, exact=False), {}
-    policy, rng = world.policy, world.rng
+@given(
+    seed=st.integers(0, 10**6),
+    steps=st.lists(st.sampled_from(["offer", "train", "look"]), max_size=60),
+    paths=st.booleans(),
+)
+def test_kept_votes_are_those_recomputed_from_scratch(seed, steps, paths):
+    world, seen = World(seed, exact=False, paths=paths), {}
+    bench, policy, rng = world.bench, world.policy, world.rng
     for step in steps:
         if step == "offer":
-            seen.pop(world.offer(), None)
+            slot = world.offer()
+            seen[slot] = world.carried(slot)  # of several labels it has votes at once, else none
         elif world.memory.size:
             slots = rng.integers(-1 if step == "train" else 0, world.memory.size, int(rng.integers(1, 6)))
-            answer = {int(s): world.draw_answer() for s in slots}
-            rows = np.array([answer[int(s)] for s in slots], np.int64)
+            answers = {s: world.draw_answer(bench.number(s)) for s in set(slots.tolist()) if s >= 0}
             if step == "train":
-                policy.trained(
-                    Update(slots, np.ones_like(slots), 0.0, NOTHING, lambda: NOTHING, lambda rows=rows: rows)
-                )
+                policy.learned(bench, bench.passed(slots))
+                seen |= {s: dict(enumerate(row, 1)) | world.carried(s) for s, row in answers.items()}
             else:
-                policy.votes.see(slots, rows)
-            seen |= {s: row for s, row in answer.items() if s >= 0}
+                rows = np.array([answers[s] for s in slots.tolist()], np.int64)
+                policy.votes.see(world.memory, world.classes, slots, rows)
+                seen |= {s: dict(enumerate(row, 1)) for s, row in answers.items()}
         wanted = recomputed(world, seen)
         size = min(len(wanted), len(policy.votes.counts))
         assert np.array_equal(policy.votes.counts[:size, :size], wanted[:size, :size])
@@ -165,19 +196,40 @@ def test_kept_votes_are_those_recomputed_from_scratch(seed, steps):
     assert np.array_equal(other.policy.votes.counts, policy.votes.counts)
 
 
+@pytest.mark.parametrize("exact", [True, False])
+def test_the_pass_of_the_importance_gives_votes(exact):
+    policy = PseudoLabel(Sweep(2), exact)
+    bench = Bench(4, policy, levels=(1, 2, 2, 3, 3))
+    for i, labels in enumerate([(0,), (0,), (0, 2), (1,)]):
+        policy.offer(bench, sample(i, *labels))
+        bench.tell_answer(i, (0, 1, 3))
+    assert policy.votes.related(0, bench.classes, but=1) == [2]  # of one sample it is known already
+    policy.candidates(bench, 0, 0)
+    assert bench.cost.images_memory == (3 if exact else 0)
+    policy.learned(bench, bench.passed([]))
+    for i in range(4):
+        bench.tell_answer(i, (0, 1, 4))
+    policy.learned(bench, bench.passed([]))
+    assert policy.votes.counts[0, :5].tolist() == [3, 2, 1, 0, 3]  # it votes with its own class at level 2
+    assert policy.votes.counts[1, :5].tolist() == [1, 1, 0, 0, 1]
+    assert set(policy.candidates(bench, 0, 0).tolist()) == {0, 1, 2, 3}
+    assert bench.cost.images_memory == (3 if exact else 0) + 4  # those of the refresh, and no other
+
+
 def test_a_tie_of_votes_goes_to_the_class_met_first_and_silence_names_none():
     classes = Classes()
     for level, label in ((1, "a"), (2, "x"), (2, "y"), (3, "z")):
         classes.meet(level, label, 0)
-    memory = Memory(4, (1, 1, 1))
-    for _ in range(4):
-        memory.add(PIXEL, 0)
-    votes = Votes(memory, classes)
-    assert votes.related(0) == []
-    votes.see(np.array([0, 1, 2]), np.array([[0, 2, -1], [0, 1, -1], [0, -1, -1]]))
-    assert votes.related(0) == [1]
-    votes.see(np.array([3, 3]), np.array([[0, 2, 3], [0, 2, 3]]))  # twice in a batch: one vote
-    assert votes.related(0) == [2, 3]
+    memory = Memory(4, {"inputs": NUMBER})
+    for i in range(4):
+        memory.add(sample(i, 0))
+    votes = Votes()
+    assert votes.related(0, classes, but=1) == []
+    votes.see(memory, classes, np.array([0, 1, 2]), np.array([[0, 2, -1], [0, 1, -1], [0, -1, -1]]))
+    assert votes.related(0, classes, but=1) == [1]
+    # twice in a batch: one vote
+    votes.see(memory, classes, np.array([3, 3]), np.array([[0, 2, 3], [0, 2, 3]]))
+    assert votes.related(0, classes, but=1) == [2, 3]
     assert votes.counts[0, 2] == 2
 
 
@@ -185,13 +237,13 @@ def test_a_tie_of_votes_goes_to_the_class_met_first_and_silence_names_none():
 def test_in_a_learner_the_victim_is_that_of_the_network(exact):
     """The candidates of PL, as the network sees them at the moment of the insertion."""
     toy = Toy.stream(60, levels=(1, 2, 1))
-    engine = learner(METHODS["pl-fms"], toy, memory_size=15, pl=PseudoLabelSettings(exact))
-    policy, memory, compared = engine.recipe.keep, engine.memory, 0
+    trainer = learner(METHODS["pl-fms"], toy, memory_size=15, pl={"exact": exact})
+    policy, memory, compared = trainer.recipe.keep, trainer.memory, 0
     for i in range(60):
         if memory.full:
-            logits = engine.look(memory.images).tolist()
-            levels = {c: int(h) for c, h in enumerate(engine.classes.level_of)}
-            newcomer = engine.classes.find(toy.levels[i], toy.labels[i])
+            logits = trainer.look(memory["inputs"]).tolist()
+            levels = {c: int(h) for c, h in enumerate(trainer.classes.level_of)}
+            newcomer = trainer.classes.find(toy.levels[i], toy.labels[i])
             if newcomer is not None:
 
                 def predict(slot, logits=logits, levels=levels):
@@ -201,25 +253,28 @@ def test_in_a_learner_the_victim_is_that_of_the_network(exact):
                     }
 
                 if not exact:  # kept votes are the network's once all of memory was looked at
-                    policy.examine(np.arange(memory.size))
+                    seen = trainer.examine(np.arange(memory.size))
+                    policy.votes.see(memory, trainer.classes, seen.slots, seen.predictions)
                 victim, indices = algorithm_1(
-                    list(enumerate(memory.classes.tolist())), memory.importance, predict, levels, newcomer
+                    list(enumerate(memory.classes.tolist())), memory["importance"], predict, levels, newcomer
                 )
-                assert set(policy.candidates(memory.most_frequent(newcomer)).tolist()) == indices
-                assert policy.victim(newcomer) == victim
+                modal = memory.most_frequent(newcomer)
+                assert set(policy.candidates(trainer, modal, newcomer).tolist()) == indices
+                assert policy.victim(trainer, newcomer) == victim
                 compared += 1
-        engine.observe(*toy.part(i, i + 1))
+        toy.teach(trainer, i, i + 1)
     assert compared > 35
 
 
 def test_samples_that_carry_their_path_vote_with_it():
     toy = Toy.stream(60)
-    engine = learner(METHODS["pl-fms-t"], toy, memory_size=12)
-    engine.observe(*toy.part(0, 60))
-    memory, votes = engine.memory, engine.recipe.keep.votes
+    trainer = learner(METHODS["pl-fms-t"], toy, memory_size=12)
+    toy.teach(trainer, 0, 60)
+    memory, votes = trainer.memory, trainer.recipe.keep.votes
     wanted = np.zeros_like(votes.counts)
     for slot in range(12):
-        for d in memory.paths[slot]:
+        for d in memory["labels"][slot]:
             wanted[memory.classes[slot], d] += 1
     assert np.array_equal(votes.counts, wanted)
-    assert (memory.paths >= 0).all()
+    assert memory["labels"].shape == (12, 2)
+    assert (memory["labels"] >= 0).all()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,27 +12,29 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest, chisquare
 
-from ramify.classes import Classes
-from ramify.memory import Memory
+from parts import Bench, sample
+from ramify.memory import Batch, Sample, arrived
 from ramify.methods import METHODS
 from ramify.methods.checks import Toy, learner
-from ramify.methods.settings import FlexibleSettings, MirSettings
-from ramify.rehearsal import Batch, Flexible, HalfAndHalf, MemoryOnly, StreamOnly, stored
-from ramify.rehearsal.rehearsals import most_interfered
+from ramify.methods.mir import interference, most_interfered
+from ramify.rehearsal import Flexible, HalfAndHalf, MemoryOnly, Nothing, StreamOnly
 
 
-def world(rng, classes=6, memory_size=40, arrivals=8, samples=None):
+def world(rng, classes=6, memory_size=40, arrivals=8, samples=None, content=None):
     """A learner with a memory of random content and classes met at random times."""
-    known = Classes()
-    samples = int(rng.integers(arrivals, 500)) if samples is None else samples
-    for when in sorted(rng.integers(0, samples, classes)):
-        known.meet(int(rng.integers(1, 3)), len(known), int(when))
-    memory = Memory(memory_size, (1, 1, 1))
-    for i in range(int(rng.integers(0, memory_size + 1))):
-        memory.add(torch.full((1, 1, 1), i, dtype=torch.uint8), int(rng.integers(classes)))
-    images = torch.arange(200, 200 + arrivals, dtype=torch.uint8).view(-1, 1, 1, 1)
-    batch = Batch(images, rng.integers(classes, size=arrivals), np.full(arrivals, -1))
-    return batch, SimpleNamespace(memory=memory, classes=known, samples=samples, updates=0)
+    bench = Bench(memory_size)
+    bench.samples = int(rng.integers(arrivals, 500)) if samples is None else samples
+    for when in sorted(rng.integers(0, bench.samples, classes)):
+        bench.meet(int(rng.integers(1, 3)), int(when))
+    for i in range(int(rng.integers(0, memory_size + 1)) if content is None else content):
+        bench.memory.add(sample(i, int(rng.integers(classes))))
+    bench.waiting = [sample(200 + i, int(cls)) for i, cls in enumerate(rng.integers(classes, size=arrivals))]
+    return arrived(bench.waiting), bench
+
+
+def numbers(batch):
+    """Which samples a batch is made of."""
+    return batch.inputs.flatten().int().tolist()
 
 
 class Draws:
@@ -65,93 +66,108 @@ def algorithm_2(arrivals, memory, t, first_seen, T, draws, memory_share):
 def test_flexible_batches_are_those_of_algorithm_2(rule):
     rng, refused = np.random.default_rng(0), 0
     for seed in range(1000):
-        arrivals, learning = world(rng)
+        arrivals, bench = world(rng)
         T = float(rng.integers(1, 900))
         draws = Draws(seed)
-        batch = Flexible(draws, T, rule).compose(arrivals, 16, learning)
-        horizon = T / len(learning.classes) if rule == "per-class" else T
-        pairs = list(zip(arrivals.images.flatten().tolist(), arrivals.classes.tolist(), strict=True))
-        if learning.samples == len(arrivals):  # the very first stream batch is taken whole
+        batch = Flexible(draws, T, rule).compose(bench, arrivals, 16)
+        horizon = T / len(bench.classes) if rule == "per-class" else T
+        pairs = list(zip(numbers(arrivals), arrivals.classes.tolist(), strict=True))
+        if bench.samples == len(arrivals):  # the very first stream batch is taken whole
             assert not draws.drawn
-            admitted, count = arrivals.images.flatten().tolist(), min(8, learning.memory.size)
+            admitted, count = numbers(arrivals), min(8, bench.memory.size)
         else:
             admitted, count = algorithm_2(
-                pairs,
-                learning.memory,
-                learning.samples,
-                learning.classes.first_seen,
-                horizon,
-                draws.drawn[0],
-                8,
+                pairs, bench.memory, bench.samples, bench.classes.first_seen, horizon, draws.drawn[0], 8
             )
-        stream, slots = batch.slots < 0, batch.slots[batch.slots >= 0]
-        assert batch.images.flatten()[torch.from_numpy(stream)].tolist() == admitted
-        assert len(slots) == count
+        slots = batch.slots[batch.slots >= 0]
+        assert batch.arrived.tolist() == (batch.slots < 0).tolist()
+        assert numbers(batch)[: len(admitted)] == admitted
+        assert [200 + i for i in batch.arrivals[batch.arrived]] == admitted
+        assert len(slots) == count == len(batch) - len(admitted)
         assert len(set(slots.tolist())) == len(slots)  # no stored sample twice
-        assert batch.images.flatten().tolist()[len(admitted) :] == slots.tolist()  # image i lies in slot i
-        assert batch.classes[len(admitted) :].tolist() == learning.memory.classes[slots].tolist()
+        assert numbers(batch)[len(admitted) :] == slots.tolist()  # sample i lies in slot i
+        assert batch.classes[len(admitted) :].tolist() == bench.memory.classes[slots].tolist()
+        assert batch.labels[:, 0].tolist() == batch.classes.tolist()
         refused += len(admitted) < 8
     assert refused > 200
 
 
 def test_arrivals_that_are_stored_already_are_not_drawn_again_and_earn_their_importance():
     toy = Toy.stream(200)
-    engine = learner(METHODS["fms"], toy, memory_size=12, fms=FlexibleSettings(1.0))
+    trainer = learner(METHODS["fms"], toy, memory_size=12, fms={"T": 1.0})
     composed, credited = [], []
-    compose, trained = engine.recipe.rehearse.compose, engine.recipe.keep.trained
+    compose, learned = trainer.recipe.rehearse.compose, trainer.recipe.keep.learned
 
     def note_batch(*args):
         composed.append(batch := compose(*args))
         rows = np.flatnonzero(batch.slots >= 0)
-        assert torch.equal(batch.images[rows], engine.memory.images[batch.slots[rows]])
+        assert torch.equal(batch.inputs[rows], trainer.memory["inputs"][batch.slots[rows]])
         assert len(set(batch.slots[rows])) == len(rows)
         return batch
 
-    def note_credit(update):
-        credited.append(update.slots)
-        return trained(update)
+    def note_credit(bench, forward):
+        credited.append(forward.batch.slots)
+        learned(bench, forward)
 
-    engine.recipe.rehearse.compose, engine.recipe.keep.trained = note_batch, note_credit
-    engine.observe(*toy.part(0, 200))
+    trainer.recipe.rehearse.compose, trainer.recipe.keep.learned = note_batch, note_credit
+    toy.teach(trainer, 0, 200)
     assert all((batch.slots == slots).all() for batch, slots in zip(composed, credited, strict=True))
     arrivals = np.stack([batch.slots[:4] for batch in composed])  # all are admitted
+    assert all(batch.arrived[:4].all() and not batch.arrived[4:].any() for batch in composed)
     assert 0.6 < (arrivals >= 0).mean() < 1  # the others were replaced within their own stream batch
 
 
 def test_the_first_stream_batch_is_taken_whole():
-    arrivals, learning = world(np.random.default_rng(0), samples=8)
-    batch = Flexible(np.random.default_rng(0), 1e9).compose(arrivals, 16, learning)
+    arrivals, bench = world(np.random.default_rng(0), samples=8)
+    batch = Flexible(np.random.default_rng(0), 1e9).compose(bench, arrivals, 16)
     assert (batch.slots < 0).sum() == 8
-    learning.samples = 9
-    batch = Flexible(np.random.default_rng(0), 1e9).compose(arrivals, 16, learning)
+    bench.samples = 9
+    batch = Flexible(np.random.default_rng(0), 1e9).compose(bench, arrivals, 16)
     assert (batch.slots < 0).sum() == 0
 
 
 @pytest.mark.parametrize(("rule", "T"), [("fixed", 200.0), ("per-class", 1200.0)])
 def test_admission_follows_its_bernoulli_anew_at_each_update(rule, T):
     rng = np.random.default_rng(1)
-    arrivals, learning = world(rng, samples=160)
-    for _ in range(16):
-        learning.memory.add(torch.zeros(1, 1, 1, dtype=torch.uint8), 0)
+    arrivals, bench = world(rng, samples=160, content=20)
     rehearsal, entered, n = Flexible(rng, T, rule), np.zeros(8, int), 2000
     for _ in range(n):
-        batch = rehearsal.compose(arrivals, 16, learning)
-        entered += np.isin(np.arange(200, 208), batch.images.flatten().numpy())
+        batch = rehearsal.compose(bench, arrivals, 16)
+        entered += np.isin(np.arange(200, 208), numbers(batch))
     for count, cls in zip(entered, arrivals.classes, strict=True):
-        wanted = min((160 - learning.classes.first_seen[cls]) / 200, 1)
+        wanted = min((160 - bench.classes.first_seen[cls]) / 200, 1)
         assert 0 < wanted <= 1
         assert binomtest(int(count), n, wanted).pvalue > 1e-4
 
 
+@pytest.mark.parametrize("rule", ["fixed", "per-class"])
+def test_arrivals_without_a_label_are_no_newcomers(rule):
+    rng = np.random.default_rng(0)
+    _, bench = world(rng, samples=160)
+    newest = bench.meet(1, when=160)
+    bench.waiting = [sample(200), sample(201, newest), sample(202), sample(203, newest)]
+    rehearsal = Flexible(rng, 1e9, rule)
+    assert rehearsal.admission(bench, np.array([-1, newest, -1, newest])).tolist() == [1, 0, 1, 0]
+    batch = rehearsal.compose(bench, arrived(bench.waiting), 8)
+    assert numbers(batch)[:2] == [200, 202]
+    assert batch.arrivals[batch.arrived].tolist() == [0, 2]
+    assert batch.classes[:2].tolist() == [-1, -1]
+
+
+def test_a_sample_with_several_labels_is_as_old_as_the_class_that_it_counts_for():
+    bench = Bench(4, levels=(1,))
+    young = bench.meet(2, when=90)
+    bench.samples = 100
+    both = [sample(0, 0, young, cls=0), sample(1, 0, young, cls=young)]
+    admission = Flexible(np.random.default_rng(0), 50.0).admission(bench, arrived(both).classes)
+    assert admission.tolist() == [1.0, 0.2]
+
+
 def test_refused_places_are_filled_uniformly_from_memory():
     rng = np.random.default_rng(0)
-    arrivals, learning = world(rng, samples=160)
-    memory = Memory(30, (1, 1, 1))
-    for i in range(30):
-        memory.add(torch.full((1, 1, 1), i, dtype=torch.uint8), i % 6)
-    learning.memory = memory
+    arrivals, bench = world(rng, samples=160, memory_size=30, content=30)
     rehearsal = Flexible(rng, 1e9)
-    drawn = np.concatenate([rehearsal.compose(arrivals, 16, learning).slots for _ in range(1000)])
+    drawn = np.concatenate([rehearsal.compose(bench, arrivals, 16).slots for _ in range(1000)])
     assert len(drawn) == 16000
     assert chisquare(np.bincount(drawn)).pvalue > 0.001
 
@@ -160,29 +176,31 @@ def test_refused_places_are_filled_uniformly_from_memory():
 @given(seed=st.integers(0, 10**6), batch_size=st.integers(1, 40))
 def test_other_rehearsals_fill_the_batch_and_never_repeat(seed, batch_size):
     rng = np.random.default_rng(seed)
-    arrivals, learning = world(rng, arrivals=HalfAndHalf(rng).buffer_size(batch_size))
-    half = HalfAndHalf(rng).compose(arrivals, batch_size, learning)
-    assert (half.slots < 0).sum() == len(arrivals)
-    assert len(half) == len(arrivals) + min(batch_size - len(arrivals), learning.memory.size)
-    if learning.memory.size:
-        only = MemoryOnly(rng).compose(arrivals, batch_size, learning)
-        assert len(only) == min(batch_size, learning.memory.size) == len(set(only.slots.tolist()))
+    arrivals, bench = world(rng, arrivals=HalfAndHalf(rng).buffer_size(batch_size))
+    half = HalfAndHalf(rng).compose(bench, arrivals, batch_size)
+    assert (half.slots < 0).sum() == half.arrived.sum() == len(arrivals)
+    assert len(half) == len(arrivals) + min(batch_size - len(arrivals), bench.memory.size)
+    if bench.memory.size:
+        only = MemoryOnly(rng).compose(bench, arrivals, batch_size)
+        assert len(only) == min(batch_size, bench.memory.size) == len(set(only.slots.tolist()))
         assert (only.slots >= 0).all()
-    assert StreamOnly(rng).compose(arrivals, batch_size, learning) is arrivals
+        assert not only.arrived.any()
+    assert StreamOnly(rng).compose(bench, arrivals, batch_size) is arrivals
     assert (StreamOnly(rng).buffer_size(batch_size), MemoryOnly(rng).buffer_size(batch_size)) == (
         batch_size,
         1,
     )
+    assert Nothing(rng).updates_due(1e9) == 0
 
 
 def test_credit_is_spent_in_whole_updates():
     counts, toy = {}, Toy.stream(40)
     for name, per_sample in (("er", 0.3), ("clib", 0.3), ("er", 3.0), ("rm", 3.0), ("gdumb", 3.0)):
-        engine = learner(METHODS[name], toy, updates_per_sample=per_sample)
+        trainer = learner(METHODS[name], toy, updates_per_sample=per_sample)
         updates = []
         for i in range(40):
-            engine.observe(*toy.part(i, i + 1))
-            updates.append(engine.updates)
+            toy.teach(trainer, i, i + 1)
+            updates.append(trainer.updates)
         counts[name, per_sample] = updates
     buffers = [4 * (i // 4) for i in range(1, 41)]
     assert counts["er", 0.3] == [int(0.3 * n + 1e-6) for n in buffers]
@@ -209,24 +227,28 @@ def test_the_most_interfered_are_chosen_within_each_level(data):
         assert all(rises[t] >= rises[r] for t in taken for r in left)
 
 
-def brute_force_interference(engine, arrivals, candidates):
+def brute_force_interference(trainer, arrivals, candidates):
     """Copy the model, take one plain SGD step on the arrivals, compare each candidate's loss."""
 
     def losses(model, batch):
         model.eval()
         with torch.no_grad():
-            logits = model(engine.normalize(batch.images))[1]
-        return [cross_entropy(logits[i], int(c)) for i, c in enumerate(batch.classes)]
+            logits = model(trainer.inputs.ready(batch.inputs))[1]
+        return [torch.stack(cross_entropies(logits[i], row)).mean() for i, row in enumerate(batch.labels)]
 
-    def cross_entropy(row, cls):
-        mates = engine.classes.of_level(int(engine.classes.level_of[cls]))
-        return F.cross_entropy(row[mates][None], torch.tensor([mates.tolist().index(cls)]))
+    def cross_entropies(row, labels):
+        found = []
+        for cls in labels[labels >= 0].tolist():
+            mates = trainer.classes.of_level(int(trainer.classes.level_of[cls]))
+            found.append(F.cross_entropy(row[mates][None], torch.tensor([mates.tolist().index(cls)])))
+        return found
 
-    moved, still = copy.deepcopy(engine.model), copy.deepcopy(engine.model)
+    moved, still = copy.deepcopy(trainer.model), copy.deepcopy(trainer.model)
     moved.train()
-    step = torch.optim.SGD(moved.parameters(), lr=engine.recipe.rate.value)
-    logits = moved(engine.normalize(arrivals.images))[1]
-    torch.stack([cross_entropy(logits[i], int(c)) for i, c in enumerate(arrivals.classes)]).mean().backward()
+    step = torch.optim.SGD(moved.parameters(), lr=trainer.recipe.rate.value(trainer))
+    logits = moved(trainer.inputs.ready(arrivals.inputs))[1]
+    pairs = [one for i, row in enumerate(arrivals.labels) for one in cross_entropies(logits[i], row)]
+    torch.stack(pairs).mean().backward()
     step.step()
     for buffer, before in zip(moved.buffers(), still.buffers(), strict=True):
         buffer.copy_(before)
@@ -234,28 +256,36 @@ def brute_force_interference(engine, arrivals, candidates):
     return np.array([(a - b).item() for a, b in zip(after, before, strict=True)])
 
 
-def test_mir_chooses_what_brute_force_chooses():
+def part_of_path(toy, i):
+    """Now and then a whole path, now and then no label; else one label; of another sample, to be hard."""
+    path = list(enumerate(toy.paths[7 * i % 80], 1))
+    return [path, path[::-1], [], path[:1], path[1:]][i % 5]
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_mir_chooses_what_brute_force_chooses(several):
     toy = Toy.stream(80)
-    engine = learner(METHODS["mir"], toy, memory_size=40, mir=MirSettings(20))
-    engine.observe(*toy.part(0, 64))
-    rehearsal, rng = engine.recipe.rehearse, engine.rng["rehearse"]
+    trainer = learner(METHODS["mir"], toy, memory_size=40, mir={"candidates": 20})
+    labels = [part_of_path(toy, i) if several else [(toy.levels[i], toy.labels[i])] for i in range(80)]
+    trainer.observe(toy.images[:64], labels[:64])
+    rehearsal, rng = trainer.recipe.rehearse, trainer.rng["rehearse"]
     for start in (64, 68, 72):
-        arrivals = Batch(
-            toy.images[start : start + 4],
-            np.array([engine.classes.find(toy.levels[i], toy.labels[i]) for i in range(start, start + 4)]),
-            np.full(4, -1),
-        )
-        drawn = copy.deepcopy(rng).choice(engine.memory.size, 20, replace=False)
-        candidates = stored(engine.memory, drawn)
-        before = {k: v.clone() for k, v in engine.model.state_dict().items()}
-        rises = engine.interference(arrivals, candidates)
-        assert all(torch.equal(v, before[k]) for k, v in engine.model.state_dict().items())
-        wanted = brute_force_interference(engine, arrivals, candidates)
+        waiting = []
+        for i in range(start, start + 4):
+            classes = [trainer.classes.find(*pair) for pair in labels[i]]
+            waiting.append(Sample(toy.images[i], tuple(sorted(classes)), classes[0] if classes else -1))
+        arrivals = arrived(waiting)
+        drawn = copy.deepcopy(rng).choice(trainer.memory.size, 20, replace=False)
+        candidates = trainer.memory.batch(drawn)
+        before = {k: v.clone() for k, v in trainer.model.state_dict().items()}
+        rises = interference(trainer, arrivals, candidates, trainer.recipe.rate.value(trainer))
+        assert all(torch.equal(v, before[k]) for k, v in trainer.model.state_dict().items())
+        wanted = brute_force_interference(trainer, arrivals, candidates)
         np.testing.assert_allclose(rises, wanted, atol=1e-5)
         assert np.abs(wanted).max() > 1e-3
 
-        batch = rehearsal.compose(arrivals, 8, engine)
-        levels = engine.classes.level_of[candidates.classes]
+        batch = rehearsal.compose(trainer, arrivals, 8)
+        levels = trainer.classes.level_of[candidates.classes]
         shares = {h: 4 * (levels == h).mean() for h in (1, 2)}
         taken = batch.slots[4:]
         assert (batch.slots[:4] == -1).all()
@@ -263,17 +293,61 @@ def test_mir_chooses_what_brute_force_chooses():
         for h, share in shares.items():
             mine = [i for i in range(20) if levels[i] == h]
             best = sorted(mine, key=lambda i: -wanted[i])
-            count = sum(engine.classes.level_of[engine.memory.classes[s]] == h for s in taken)
+            count = sum(trainer.classes.level_of[trainer.memory.classes[s]] == h for s in taken)
             assert abs(count - share) < 1
             assert {int(drawn[i]) for i in best[:count]} <= set(taken.tolist())
-        engine.observe(*toy.part(start, start + 4))
+        trainer.observe(toy.images[start : start + 4], labels[start : start + 4])
+
+
+def test_arrivals_without_a_label_interfere_with_nothing():
+    toy = Toy.stream(40)
+    trainer = learner(METHODS["mir"], toy)
+    toy.teach(trainer, 0, 40)
+    arrivals = arrived([Sample(toy.images[i], ()) for i in range(4)])
+    before = {k: v.clone() for k, v in trainer.model.state_dict().items()}
+    assert not interference(trainer, arrivals, trainer.memory.batch(np.arange(20)), 0.1).any()
+    assert all(torch.equal(v, before[k]) for k, v in trainer.model.state_dict().items())
+
+
+def rows_of(batch):
+    """A batch as a list of rows, labels without padding."""
+    labels = [[c for c in row if c >= 0] for row in batch.labels.tolist()]
+    others = (numbers(batch), labels, batch.classes, batch.slots, batch.arrivals)
+    return [(n, own, int(c), int(s), int(a)) for n, own, c, s, a in zip(*others, strict=True)]
+
+
+batches = st.lists(st.lists(st.integers(0, 40), max_size=4, unique=True), min_size=1, max_size=8)
+
+
+@settings(max_examples=100)
+@given(first=batches, second=batches, data=st.data())
+def test_batches_join_and_take_like_lists_of_rows(first, second, data):
+    one, two = (
+        arrived([sample(i + 100 * k, *labels) for i, labels in enumerate(rows)])
+        for k, rows in enumerate((first, second))
+    )
+    assert rows_of(one) == [(i, own, own[0] if own else -1, -1, i) for i, own in enumerate(first)]
+    joined = one.join(two)
+    assert isinstance(joined, Batch)
+    assert rows_of(joined) == rows_of(one) + rows_of(two)
+    chosen = data.draw(st.lists(st.integers(0, len(joined) - 1), max_size=10))
+    assert rows_of(joined.take(np.array(chosen, np.int64))) == [rows_of(joined)[i] for i in chosen]
 
 
 def test_batches_join_and_take():
-    rng = np.random.default_rng(0)
-    arrivals, learning = world(rng)
+    arrivals, bench = world(np.random.default_rng(0))
     empty = arrivals.take(np.empty(0, np.int64))
     assert empty.join(arrivals) is arrivals
     assert arrivals.join(empty) is arrivals
-    assert arrivals.take(np.array([3, 1])).images.flatten().tolist() == [203, 201]
-    assert len(stored(learning.memory, np.empty(0, np.int64))) == 0
+    assert numbers(arrivals.take(np.array([3, 1]))) == [203, 201]
+    assert len(bench.memory.batch(np.empty(0, np.int64))) == 0
+
+
+@settings(max_examples=100)
+@given(st.lists(st.integers(-1, 5), min_size=1, max_size=20))
+def test_of_arrivals_that_took_one_slot_only_the_last_is_stored(slots):
+    waiting = [sample(i, 0) for i in range(len(slots))]
+    for one, slot in zip(waiting, slots, strict=True):
+        one.slot = slot
+    wanted = [s if s not in slots[i + 1 :] else -1 for i, s in enumerate(slots)]
+    assert arrived(waiting).slots.tolist() == wanted

@@ -23,12 +23,13 @@ class Classes(Stateful):
     ([1], [0, 5])
     """
 
-    _state: ClassVar[tuple[str, ...]] = ("labels", "level_of", "first_seen")
+    _state: ClassVar[tuple[str, ...]] = ("labels", "level_of", "first_seen", "seen")
 
     def __init__(self) -> None:
         self.labels: list[Any] = []  # class -> label as the user gave it
         self.level_of: Ints = np.empty(0, np.int64)
         self.first_seen: Ints = np.empty(0, np.int64)  # T_c of eq. 4: stream samples seen before the class
+        self.seen: Ints = np.empty(0, np.int64)  # stream samples with the class's label so far
         self._number: dict[tuple[int, Any], int] = {}
         self._of_level: dict[int, Ints] = {}
 
@@ -59,6 +60,7 @@ class Classes(Stateful):
         self.labels.append(label)
         self.level_of = np.append(self.level_of, level)
         self.first_seen = np.append(self.first_seen, when)
+        self.seen = np.append(self.seen, 0)
         self._of_level[level] = np.append(self.of_level(level), len(self.labels) - 1)
         return len(self.labels) - 1
 

@@ -1,4 +1,7 @@
-"""What is asked of the values of images, wherever they are given: bytes from 0 to 255."""
+"""What is asked of the values of images where they come in, from users or in a dataset: bytes from 0 to 255.
+
+Whoever is given them after that does not look again: test images may be a memory map of many GB.
+"""
 
 from __future__ import annotations
 

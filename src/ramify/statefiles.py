@@ -15,7 +15,7 @@ from ramify.errors import RamifyError
 from ramify.files import UNFIT, beside, check_format
 from ramify.state import State
 
-FORMAT = 2
+FORMAT = 3
 
 
 def save_state(path: Path, state: State, about: dict[str, Any], make_folder: bool = True) -> None:

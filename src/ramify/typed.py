@@ -10,7 +10,7 @@ import operator
 import reprlib
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Literal, TypeVar
 
@@ -59,9 +59,7 @@ def from_dict(cls: type[T], values: dict[str, Any], where: str, base: T | None =
     for key, value in values.items():
         name = key.replace("-", "_")
         if name not in fields:
-            near = difflib.get_close_matches(name, fields, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(sorted(fields))}"
-            raise RamifyError(f"{where}: no field {key!r}; {hint}")
+            raise no_field(where, key, fields)
         if dataclasses.is_dataclass(hints[name]):
             current = None if base is None else getattr(base, name)
             given[name] = from_dict(hints[name], value, f"{where}: {key}", current)
@@ -73,6 +71,14 @@ def from_dict(cls: type[T], values: dict[str, Any], where: str, base: T | None =
     if missing:
         raise RamifyError(f"{where}: {missing[0]!r} is missing; it must have {', '.join(fields)}")
     return cls(**given)
+
+
+def no_field(where: str, key: str, known: Iterable[str]) -> RamifyError:
+    """An unknown field, with the known one that may be meant."""
+    names = sorted(known)
+    near = difflib.get_close_matches(key.replace("-", "_"), names, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"
+    return RamifyError(f"{where}: no field {key!r}; {hint}")
 
 
 @functools.cache

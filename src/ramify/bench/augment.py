@@ -12,10 +12,10 @@ import torch
 
 from ramify.networks import ImageInputs
 from ramify.training.augment import Augment
-from ramify.training.autoaugment import PolicyName
+from ramify.training.autoaugment import AutoAugmentName
 from ramify.training.cutmix import CutMix
 
-SHAPES: tuple[tuple[int, int, PolicyName, int], ...] = (  # images, their size, policy, repeats
+SHAPES: tuple[tuple[int, int, AutoAugmentName, int], ...] = (  # images, their size, AutoAugment, repeats
     (16, 32, "cifar10", 1000),
     (128, 32, "cifar10", 200),
     (64, 224, "imagenet", 10),
@@ -36,14 +36,14 @@ def _augment(part: Augment, images: torch.Tensor, rng: np.random.Generator) -> t
     return part.apply(images, part.draw(len(images), rng))
 
 
-def batch_making(images: int, size: int, policy: PolicyName, repeats: int) -> dict[str, float]:
+def batch_making(images: int, size: int, autoaugment: AutoAugmentName, repeats: int) -> dict[str, float]:
     """Seconds that each step takes for a batch on the CPU."""
     rng = np.random.default_rng(0)
     ready = ImageInputs(size).ready
     batch = torch.from_numpy(rng.integers(0, 256, (images, 3, size, size), dtype=np.uint8))
     steps: dict[str, Callable[[], object]] = {
         "crop and flip": partial(_augment, Augment(None), batch, rng),
-        "all augmentation": partial(_augment, Augment(policy), batch, rng),
+        "all augmentation": partial(_augment, Augment(autoaugment), batch, rng),
         "normalize": partial(ready, batch),
         "cutmix": partial(CutMix(probability=1).mix, ready(batch), rng.integers(1, 6, images), rng),
     }

@@ -19,7 +19,7 @@ from ramify.bench.workload import Workload, bare_forward, bare_loop
 from ramify.memory import Sample
 from ramify.memory.workbench import LOOK
 from ramify.runs.checkpoint import EVERY, write_checkpoint
-from ramify.runs.result import peak_memory as held_at_most
+from ramify.runs.result import peak_memory
 
 Timed = Callable[[int], float]
 
@@ -97,7 +97,7 @@ def start_up(blocks: int = 5) -> float:
     return statistics.median(times)
 
 
-def peak_memory(work: Workload) -> float:
+def learning_memory(work: Workload) -> float:
     """Peak bytes of a process of its own that learns and evaluates, above the images it was given."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
         return process.submit(_peak, work).result()
@@ -107,7 +107,7 @@ def _peak(work: Workload) -> float:
     stream = work.mid_stream()
     stream.updates(64)
     stream.trainer.predict(stream.images[:1000])
-    return float(held_at_most() - stream.images.nbytes)
+    return float(peak_memory() - stream.images.nbytes)
 
 
 def with_memory(work: Workload, size: int) -> Workload:

@@ -46,13 +46,6 @@ def two_workers(trials: int = 3, runs: int = 8) -> dict[str, float]:
     }
 
 
-def thread_choice(trials: int = 3, runs: int = 4) -> dict[str, float]:
-    """Two workers with one thread each against two with two each: why one is the default."""
-    study = equal_runs(runs)
-    pairs = [(timed_sweep(study, 2, 1)[0], timed_sweep(study, 2, 2)[0]) for _ in range(trials)]
-    return {"ratio": statistics.median(single / double for single, double in pairs)}
-
-
 def overhead(trials: int = 3, runs: int = 6) -> dict[str, float]:
     """Seconds of a run in a sweep that are neither training nor evaluation; bar: at most 1."""
     study = equal_runs(runs, limit=32)

@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ramify.bench.augment import SHAPES, batch_making
+from ramify.bench.kernel import kernel_cost
 from ramify.bench.learner import one_at_a_time
 from ramify.bench.measure import (
     admission,
     checkpoint_share,
     evaluation_ratio,
-    peak_memory,
+    learning_memory,
     start_up,
     update_ratio,
     with_memory,
@@ -25,11 +26,12 @@ from ramify.runs.presets import resolve
 
 SMALL = make_settings(updates_per_sample=1.0, network={"name": "resnet18", "width": 0.5})
 PERIOD = 24  # updates of the paper between two refreshes of the importance: a block has one of them
+SIZES = {64: 8, 128: 8, 224: 4}  # pixels: updates in a block
 SEVEN = (3, 4, 9, 34, 57, 72, 1010)  # iNaturalist-19's levels, 1,189 classes
 
 
 @dataclass(frozen=True)
-class Row:
+class Measured:
     """One figure. `bar` is the least ratio, or the largest time or size, that will do; None: no bar."""
 
     name: str
@@ -46,7 +48,7 @@ class Row:
         return self.value <= self.bar if self.at_most else self.value >= self.bar
 
 
-Show = Callable[[Row], None]
+Show = Callable[[Measured], None]
 
 
 def small(method: str) -> Workload:
@@ -60,11 +62,16 @@ def paper(method: str) -> Workload:
     return Workload(method, make_settings(settings, importance={"kind": "probe"}, pl={"exact": False}))
 
 
+def sized(pixels: int) -> Workload:
+    """ER on the small network and larger images."""
+    return Workload("er", replace(SMALL, memory_size=256, updates_per_sample=0.5), image_size=pixels)
+
+
 def run_bench(quick: bool, show: Show) -> dict[str, Any]:
     """Measure everything (or the first rows), show each figure as it is known, return all of them."""
     report: dict[str, Any] = {"methods": {}, "growth": {}, "rows": []}
 
-    def tell(row: Row) -> None:
+    def tell(row: Measured) -> None:
         report["rows"].append({"name": row.name, "value": row.value, "unit": row.unit, "bar": row.bar})
         show(row)
 
@@ -72,7 +79,7 @@ def run_bench(quick: bool, show: Show) -> dict[str, Any]:
         found = update_ratio(work, blocks // 3 if quick else blocks, block)
         report["methods"][name] = found
         report.setdefault("limit", found["limit_per_second"])
-        tell(Row(f"{name}, updates/s ÷ limit", found["ratio"], "×", bar))
+        tell(Measured(f"{name}, updates/s ÷ limit", found["ratio"], "×", bar))
 
     ratio("er", small("er"), 0.85)
     ratio("er resnet34 paper", paper("er"), 0.95, 7, PERIOD)
@@ -81,6 +88,7 @@ def run_bench(quick: bool, show: Show) -> dict[str, Any]:
     ratio("pl-fms resnet34 paper", paper("pl-fms"), 0.92, 7, PERIOD)
     ratio("clib", small("clib"), 0.78)
     ratio("fms", small("fms"), 0.78)
+    _larger_images(report, tell, 5 if quick else 15)
     if quick:
         return report
     swept = make_settings(SMALL, importance={"kind": "sweep", "period": 5}, pl={"exact": True})
@@ -91,22 +99,24 @@ def run_bench(quick: bool, show: Show) -> dict[str, Any]:
     wide = Workload("pl-fms", replace(SMALL, memory_size=50_000), SEVEN)
     seconds = admission(wide)
     tell(
-        Row("admission of one sample, memory 50,000, 1,189 classes, 7 levels", 1e6 * seconds, "µs", 150, True)
+        Measured(
+            "admission of one sample, memory 50,000, 1,189 classes, 7 levels", 1e6 * seconds, "µs", 150, True
+        )
     )
     report["admission_seconds"] = seconds
     _batches(report, tell)
     report["evaluation"] = evaluation_ratio(small("er"))
-    tell(Row("evaluation ÷ bare forward pass, 5 levels", report["evaluation"]["ratio"], "×", 0.9))
+    tell(Measured("evaluation ÷ bare forward pass, 5 levels", report["evaluation"]["ratio"], "×", 0.9))
     report["checkpoint"] = checkpoint_share(paper("ewc++"))
     share = 100 * report["checkpoint"]["share"]
-    tell(Row("checkpoints of ewc++ resnet34 every 300 s, share of the time", share, "%", 2, True))
+    tell(Measured("checkpoints of ewc++ resnet34 every 300 s, share of the time", share, "%", 2, True))
     report["start_up_seconds"] = start_up()
-    tell(Row("ramify --help", report["start_up_seconds"], "s", 0.3, True))
-    report["peak_bytes"] = peak_memory(small("pl-fms"))
-    tell(Row("peak memory above the dataset", report["peak_bytes"] / 1e6, "MB", 700, True))
+    tell(Measured("ramify --help", report["start_up_seconds"], "s", 0.3, True))
+    report["peak_bytes"] = learning_memory(small("pl-fms"))
+    tell(Measured("peak memory above the dataset", report["peak_bytes"] / 1e6, "MB", 700, True))
     _many_runs(report, tell)
     report["learner"] = one_at_a_time(small("pl-fms"))
-    tell(Row("partial_fit one sample at a time ÷ a run", report["learner"]["ratio"], "×", 0.9))
+    tell(Measured("partial_fit one sample at a time ÷ a run", report["learner"]["ratio"], "×", 0.9))
     _growth(report, tell)
     return report
 
@@ -114,22 +124,39 @@ def run_bench(quick: bool, show: Show) -> dict[str, Any]:
 def _batches(report: dict[str, Any], tell: Show) -> None:
     """What the making of a batch takes, apart from the network."""
     report["batches"] = {}
-    for images, size, policy, repeats in SHAPES:
-        name = f"{images}×3×{size}×{size}, {policy}"
-        report["batches"][name] = found = batch_making(images, size, policy, repeats)
+    for images, size, autoaugment, repeats in SHAPES:
+        name = f"{images}×3×{size}×{size}, {autoaugment}"
+        report["batches"][name] = found = batch_making(images, size, autoaugment, repeats)
         for step, seconds in found.items():
-            tell(Row(f"{step}, batch of {name}", 1e6 * seconds, "µs"))
+            tell(Measured(f"{step}, batch of {name}", 1e6 * seconds, "µs"))
+
+
+def _larger_images(report: dict[str, Any], tell: Show, blocks: int) -> None:
+    """How an update fares at larger sizes, and how much of it is the kernel's work."""
+    report["sizes"] = {}
+    for pixels, block in SIZES.items():
+        report["sizes"][pixels] = found = kernel_cost(sized(pixels), blocks, block)
+        name = f"er {pixels} px"
+        tell(Measured(f"{name}, updates/s ÷ limit", found["ratio"], "×", 0.85))
+        tell(Measured(f"{name}, updates/s ÷ limit with glibc's own setting", found["plain_ratio"], "×"))
+        tell(Measured(f"{name}, share of the kernel", 100 * found["kernel_share"], "%"))
+        plain = 100 * found["plain_kernel_share"]
+        tell(Measured(f"limit {pixels} px with glibc's own setting, share of the kernel", plain, "%"))
 
 
 def _many_runs(report: dict[str, Any], tell: Show) -> None:
     """What a sweep adds to its runs, and what its workers gain."""
     report["sweeps"] = found = {"two_workers": two_workers(), "overhead": overhead(), "no_op": no_op()}
-    tell(Row("8 runs: two workers ÷ one worker on both cores", found["two_workers"]["ratio"], "×", 0.6, True))
-    tell(Row("overhead of a run in a sweep", found["overhead"]["seconds"], "s", 1, True))
-    tell(Row("sweep of 90 finished runs", found["no_op"]["seconds"], "s", 3, True))
+    tell(
+        Measured(
+            "8 runs: two workers ÷ one worker on both cores", found["two_workers"]["ratio"], "×", 0.6, True
+        )
+    )
+    tell(Measured("overhead of a run in a sweep", found["overhead"]["seconds"], "s", 1, True))
+    tell(Measured("sweep of 90 finished runs", found["no_op"]["seconds"], "s", 3, True))
     if importlib.util.find_spec("ray"):
         found["ray"] = ray_overhead()
-        tell(Row("overhead of a run on Ray", found["ray"]["seconds"], "s", 3, True))
+        tell(Measured("overhead of a run on Ray", found["ray"]["seconds"], "s", 3, True))
 
 
 def _growth(report: dict[str, Any], tell: Show) -> None:
@@ -142,4 +169,4 @@ def _growth(report: dict[str, Any], tell: Show) -> None:
         for name, changed in grown.items():
             found = update_ratio(changed, 15, 8)["ratio"]
             report["growth"][f"{method}, {name}"] = found
-            tell(Row(f"{method}, {name}", found, "×"))
+            tell(Measured(f"{method}, {name}", found, "×"))

@@ -16,7 +16,9 @@ def main(argv: list[str]) -> int:
         description="Measure what the methods cost beside the bare training loop on this machine.",
     )
     parser.add_argument(
-        "--quick", action="store_true", help="only ER, PL-FMS, CLIB and FMS, in less than two minutes"
+        "--quick",
+        action="store_true",
+        help="only ER, PL-FMS, CLIB, FMS and larger images, in about two minutes",
     )
     parser.add_argument("--json", action="store_true", help="print the figures as JSON on stdout")
     parser.add_argument("--out", default="bench.json", help="file for the figures (default: %(default)s)")
@@ -24,12 +26,12 @@ def main(argv: list[str]) -> int:
 
     from rich.console import Console
 
-    from ramify.bench.table import Row, run_bench
+    from ramify.bench.table import Measured, run_bench
     from ramify.files import write_atomic
 
     console = Console(stderr=options.json)
 
-    def show(row: Row) -> None:
+    def show(row: Measured) -> None:
         bar = "" if row.bar is None else f"{'≤' if row.at_most else '≥'} {row.bar:g}"
         verdict = {None: "", True: "[green]holds[/]", False: "[red]missed[/]"}[row.holds]
         console.print(f"{row.name:<66}{row.value:>9.3g} {row.unit:<3}{bar:>8}  {verdict}")

@@ -69,7 +69,7 @@ def main(argv: list[str]) -> int:
     with folder.locked(), Listening(_told) as signals:
         learner = _learner(args.out, given, args.taxonomy, args.device, args.own_code)
         lesson = Lesson(learner, args.manifest, args.images)
-        progress = Progress(lesson, args.follow)
+        progress = LearnProgress(lesson, args.follow)
         teach(lesson, folder, args.follow, args.save_every, signals.heard, progress.show)
     progress.show_log(lesson)
     where = f"the model is in {args.out}" if learner.samples else "there is no model yet"
@@ -121,7 +121,7 @@ def _settings(pairs: list[str], network: str | None) -> dict[str, Any]:
     return found
 
 
-class Progress:
+class LearnProgress:
     """Tells on stderr where it begins, how far it is, and each entry of the accuracy log."""
 
     def __init__(self, lesson: Lesson, follow: bool) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ramify.datasets.cache import FORMAT, SPLITS, BrokenEntry, Contents, Images, Meta, Recipe, digest
+from ramify.datasets.cache import FORMAT, SPLITS, BrokenEntry, Contents, Meta, Origin, RawImages, digest
 from ramify.datasets.decode import BrokenImage, quiet_pillow
 from ramify.datasets.progress import progress_bar
 from ramify.errors import RamifyError
@@ -42,7 +42,7 @@ class Done:
 
 
 @dataclass
-class State:
+class BuildState:
     """state.json: how far a build has come."""
 
     train: Done = field(default_factory=Done)
@@ -53,22 +53,22 @@ class State:
         return self.train if split == "train" else self.test
 
 
-def build(folder: Path, recipe: Recipe, size: int, progress: bool, skip_broken: bool) -> None:
-    """Decode all images of a recipe into `folder`, which appears whole or not at all.
+def build(folder: Path, origin: Origin, size: int, progress: bool, skip_broken: bool) -> None:
+    """Decode all images of an origin into `folder`, which appears whole or not at all.
 
     The work is kept beside it, in a folder whose name ends in `.partial`, and continued by the next call.
     """
-    contents = recipe.contents()
+    contents = origin.contents()
     partial = folder.with_name(f".{folder.name}.partial")
     partial.mkdir(parents=True, exist_ok=True)
-    splits: dict[str, Images] = {"train": contents.train, "test": contents.test}
+    splits: dict[str, RawImages] = {"train": contents.train, "test": contents.test}
     state = _read_state(partial, size, splits)
     total, done = sum(len(s.leaves) for s in splits.values()), sum(state.of(s).read for s in SPLITS)
     _check_space(partial, (total - done) * 3 * size * size)
     with (
         quiet_pillow(),
         ThreadPoolExecutor(os.cpu_count()) as pool,
-        progress_bar(f"decoding {recipe.name}", total, done, progress) as advance,
+        progress_bar(f"decoding {origin.name}", total, done, progress) as advance,
     ):
         for name, images in splits.items():
             _write_split(partial, name, images, size, state, pool, advance)
@@ -76,7 +76,7 @@ def build(folder: Path, recipe: Recipe, size: int, progress: bool, skip_broken: 
     if broken:
         write_atomic(partial / "broken.txt", "".join(f"{name}: {reason}\n" for _, name, reason in broken))
         if not skip_broken:
-            raise broken_error(recipe.name, broken, partial)
+            raise broken_error(origin.name, broken, partial)
     _finish(partial, contents, splits, size, state)
     if folder.exists():
         shutil.rmtree(folder)
@@ -94,14 +94,14 @@ def broken_error(name: str, broken: Sequence[BrokenEntry], folder: Path) -> Rami
     )
 
 
-def _read_state(partial: Path, size: int, splits: dict[str, Images]) -> State:
+def _read_state(partial: Path, size: int, splits: dict[str, RawImages]) -> BuildState:
     """How far each split was read in an earlier call; nothing, where its pixels are not all there."""
     try:
-        state = from_dict(State, read_json(partial / "state.json"), "state.json")
+        state = from_dict(BuildState, read_json(partial / "state.json"), "state.json")
         whole = all(_whole(partial / f"{s}.npy", state.of(s), size, len(splits[s].leaves)) for s in SPLITS)
     except (OSError, RamifyError):
-        return State()
-    return state if whole else State()
+        return BuildState()
+    return state if whole else BuildState()
 
 
 def _whole(path: Path, done: Done, size: int, images: int) -> bool:
@@ -121,9 +121,9 @@ def _length(done: Done, size: int) -> int:
 def _write_split(
     partial: Path,
     name: str,
-    images: Images,
+    images: RawImages,
     size: int,
-    state: State,
+    state: BuildState,
     pool: ThreadPoolExecutor,
     advance: Callable[[int], None],
 ) -> None:
@@ -151,7 +151,7 @@ def _write_split(
             save()
 
 
-def _chunks(images: Images, size: int, start: int, pool: ThreadPoolExecutor) -> Iterator[Chunk]:
+def _chunks(images: RawImages, size: int, start: int, pool: ThreadPoolExecutor) -> Iterator[Chunk]:
     """The decoded images from `start` on, in order; only a few chunks exist at any time."""
     step = max(1, CHUNK_BYTES // (3 * size * size))
 
@@ -173,7 +173,9 @@ def _chunks(images: Images, size: int, start: int, pool: ThreadPoolExecutor) -> 
         yield waiting.popleft().result()
 
 
-def _finish(partial: Path, contents: Contents, splits: dict[str, Images], size: int, state: State) -> None:
+def _finish(
+    partial: Path, contents: Contents, splits: dict[str, RawImages], size: int, state: BuildState
+) -> None:
     checksums: dict[str, str] = {}
     all_broken: list[BrokenEntry] = []
     for name, images in splits.items():

@@ -26,7 +26,7 @@ BrokenEntry = tuple[int, str, str]
 """Index, name and reason of an image that cannot be used."""
 
 
-class Images(Protocol):
+class RawImages(Protocol):
     """The images of a split before they are decoded, and their leaf classes."""
 
     @property
@@ -45,14 +45,14 @@ class Contents:
     """All that a cache is built from."""
 
     taxonomy: Taxonomy
-    train: Images
-    test: Images
+    train: RawImages
+    test: RawImages
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
-class Recipe:
+class Origin:
     """A dataset found on disk: what decides its content (quick to tell), and the content itself (slower)."""
 
     name: str
@@ -82,12 +82,12 @@ class Cache:
     meta: Meta
 
 
-def open_or_build(recipe: Recipe, size: int, root: Path, progress: bool, skip_broken: bool) -> Cache:
-    """The cache of a recipe at an image size below `root`, built first where there is none."""
+def open_or_build(origin: Origin, size: int, root: Path, progress: bool, skip_broken: bool) -> Cache:
+    """The cache of an origin at an image size below `root`, built first where there is none."""
     from ramify.datasets.build import broken_error, build
 
-    key = json.dumps([FORMAT, size, recipe.name, recipe.key], sort_keys=True)
-    folder = root / f"{recipe.name}-{size}-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
+    key = json.dumps([FORMAT, size, origin.name, origin.key], sort_keys=True)
+    folder = root / f"{origin.name}-{size}-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
     cache = open_cache(folder)
     if cache is None:
         try:
@@ -96,7 +96,7 @@ def open_or_build(recipe: Recipe, size: int, root: Path, progress: bool, skip_br
             with hold(folder.with_name(f".{folder.name}.lock")):
                 cache = open_cache(folder)
                 if cache is None:
-                    build(folder, recipe, size, progress, skip_broken)
+                    build(folder, origin, size, progress, skip_broken)
                     cache = open_cache(folder)
         except OSError as error:
             raise RamifyError(
@@ -106,7 +106,7 @@ def open_or_build(recipe: Recipe, size: int, root: Path, progress: bool, skip_br
     if cache is None:
         raise RamifyError(f"the decoded images in {folder} cannot be read back: check the disk")
     if cache.meta.broken and not skip_broken:
-        raise broken_error(recipe.name, cache.meta.broken, folder)
+        raise broken_error(origin.name, cache.meta.broken, folder)
     return cache
 
 

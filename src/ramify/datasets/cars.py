@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ramify.datasets.archives import extract
-from ramify.datasets.cache import Contents, Recipe
-from ramify.datasets.folders import folder_recipe
+from ramify.datasets.cache import Contents, Origin
+from ramify.datasets.folders import folder_origin
 from ramify.datasets.listing import FileImages, image_files, stamps
 from ramify.datasets.registry import Source
 from ramify.datasets.splits import assemble
@@ -46,11 +46,11 @@ def get(root: Path, progress: bool) -> None:
     find(root)
 
 
-def find(root: Path) -> Recipe:
+def find(root: Path) -> Origin:
     """The one layout of three that is there."""
     folder = _folder(root)
     if (folder / "cars_annos.mat").is_file() and (folder / "car_ims").is_dir():
-        return _recipe(folder, ["cars_annos.mat"], ["car_ims"])
+        return _origin(folder, ["cars_annos.mat"], ["car_ims"])
     test = next(
         (
             p
@@ -62,9 +62,9 @@ def find(root: Path) -> Recipe:
     mats = ["devkit/cars_meta.mat", "devkit/cars_train_annos.mat"]
     images = ["cars_train", "cars_test"]
     if test and all((folder / path).exists() for path in (*mats, *images)):
-        return _recipe(folder, [*mats, test], images)
+        return _origin(folder, [*mats, test], images)
     if (folder / "train").is_dir():
-        return folder_recipe(folder, "stanford-cars")
+        return folder_origin(folder, "stanford-cars")
     packed = [archive for archive in ARCHIVES if (folder / archive).is_file()]
     if packed and packed != ["car_devkit.tgz"]:
         raise RamifyError(f"{folder / packed[0]} is not unpacked: run `ramify data get stanford-cars`")
@@ -75,7 +75,7 @@ def _folder(root: Path) -> Path:
     return next((root / name for name in FOLDERS if (root / name).is_dir()), root / FOLDERS[0])
 
 
-def _recipe(folder: Path, mats: Sequence[str], images: Sequence[str]) -> Recipe:
+def _origin(folder: Path, mats: Sequence[str], images: Sequence[str]) -> Origin:
     files = [f"{part}/{'/'.join(path)}" for part in images for path in image_files(folder / part)]
 
     def contents() -> Contents:
@@ -88,7 +88,7 @@ def _recipe(folder: Path, mats: Sequence[str], images: Sequence[str]) -> Recipe:
             str(folder),
         )
 
-    return Recipe("stanford-cars", {"files": stamps(folder, [*mats, *files])}, contents)
+    return Origin("stanford-cars", {"files": stamps(folder, [*mats, *files])}, contents)
 
 
 def read_annotations(mats: Sequence[Path]) -> list[Annotation]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ramify.datasets.archives import extract
 from ramify.datasets.arrays import ArrayImages
-from ramify.datasets.cache import Contents, Recipe, digest
+from ramify.datasets.cache import Contents, Origin, digest
 from ramify.datasets.download import download
 from ramify.datasets.listing import stamps
 from ramify.datasets.pickles import read_pickle
@@ -36,7 +36,7 @@ def get(root: Path, progress: bool) -> None:
     extract(archive, root, FOLDER)
 
 
-def find(root: Path) -> Recipe:
+def find(root: Path) -> Origin:
     """The files below `root/cifar-100-python`, whether official or not."""
     files = {name: root / FOLDER / name for name in FILE_MD5}
     missing = [str(path) for path in files.values() if not path.is_file()]
@@ -45,7 +45,7 @@ def find(root: Path) -> Recipe:
             f"no cifar100 below {root} ({missing[0]} is missing): `ramify data get cifar100` downloads it "
             "(169 MB), or point RAMIFY_DATA or --data-dir at a folder that has it"
         )
-    return Recipe("cifar100", {"files": stamps(root / FOLDER, files)}, lambda: _contents(files))
+    return Origin("cifar100", {"files": stamps(root / FOLDER, files)}, lambda: _contents(files))
 
 
 def _contents(files: dict[str, Path]) -> Contents:

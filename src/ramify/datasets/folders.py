@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ramify.datasets.cache import Contents, Recipe
+from ramify.datasets.cache import Contents, Origin
 from ramify.datasets.listing import FileImages, image_files, stamps
 from ramify.datasets.splits import PARTS, assemble
 from ramify.errors import RamifyError
 
 
-def folder_recipe(folder: Path, name: str) -> Recipe:
+def folder_origin(folder: Path, name: str) -> Origin:
     """The images below `folder`: `[train|test/]CLASS[/CLASS…]/IMAGE`."""
     files = list(image_files(folder))
     if not files:
@@ -33,4 +33,4 @@ def folder_recipe(folder: Path, name: str) -> Recipe:
             str(folder),
         )
 
-    return Recipe(name, {"files": stamps(folder, paths)}, contents)
+    return Origin(name, {"files": stamps(folder, paths)}, contents)

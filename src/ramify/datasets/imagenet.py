@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ramify.datasets.cache import Contents, Recipe
+from ramify.datasets.cache import Contents, Origin
 from ramify.datasets.listing import FileImages, image_files, stamps
 from ramify.datasets.registry import Source
 from ramify.errors import RamifyError
@@ -15,7 +15,7 @@ from ramify.taxonomy import read_taxonomy
 FOLDERS = ("imagenet", "imagenet-hier100", "ILSVRC/Data/CLS-LOC")
 
 
-def find(root: Path) -> Recipe:
+def find(root: Path) -> Origin:
     """The folders `train/WNID` and `val/WNID` of the 100 classes."""
     tree = read_taxonomy("imagenet-hier100")
     folder = next((root / name for name in FOLDERS if (root / name / "train").is_dir()), None)
@@ -44,7 +44,7 @@ def find(root: Path) -> Recipe:
         return Contents(tree, train, test)
 
     paths = [path for rows in files.values() for path, _ in rows]
-    return Recipe("imagenet-hier100", {"files": stamps(folder, paths)}, contents)
+    return Origin("imagenet-hier100", {"files": stamps(folder, paths)}, contents)
 
 
 def _files(folder: Path, part: str, wnids: tuple[str, ...]) -> list[tuple[str, int]]:

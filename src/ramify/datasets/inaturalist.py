@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ramify.datasets.archives import extract
-from ramify.datasets.cache import Contents, Recipe
+from ramify.datasets.cache import Contents, Origin
 from ramify.datasets.download import download
 from ramify.datasets.listing import FileImages, stamps
 from ramify.datasets.registry import Source
@@ -42,7 +42,7 @@ def get(root: Path, progress: bool) -> None:
             extract(archive, folder, name)
 
 
-def find(root: Path) -> Recipe:
+def find(root: Path) -> Origin:
     """The lists below `root/inaturalist19`; they alone are the key, for 268,243 images are slow to list."""
     folder = root / FOLDER
     missing = [name for name in (*LISTS, "train_val2019") if not (folder / name).exists()]
@@ -51,7 +51,7 @@ def find(root: Path) -> Recipe:
             f"no inaturalist19 below {root} ({folder / missing[0]} is missing): `ramify data get "
             f"inaturalist19` downloads it (74 GB), or put {', '.join(LISTS)}, {NAMES} and train_val2019 there"
         )
-    return Recipe(
+    return Origin(
         "inaturalist19",
         {"lists": stamps(folder, [*LISTS, NAMES]), "percents": PERCENTS, "seed": SPLIT_SEED},
         lambda: _contents(folder),

@@ -57,15 +57,15 @@ def load_dataset(
     chosen = source.taxonomy if taxonomy is None else taxonomy
     tree = None if chosen is None else read_taxonomy(chosen)
     any_counts = any_counts or taxonomy is not None
-    recipe = source.open(root)
+    origin = source.open(root)
 
     def checked() -> Contents:
-        contents = recipe.contents()
+        contents = origin.contents()
         mapping, own = _lay(tree, contents.taxonomy, source.name)
         _check(source, own, {s: mapping[getattr(contents, s).leaves] for s in SPLITS}, any_counts)
         return contents
 
-    cache = open_or_build(replace(recipe, contents=checked), size, _decoded(root), progress, skip_broken)
+    cache = open_or_build(replace(origin, contents=checked), size, _decoded(root), progress, skip_broken)
     mapping, own = _lay(tree, cache.taxonomy, source.name)
     leaves = {split: mapping[found] for split, found in cache.leaves.items()}
     _check(source, own, leaves, any_counts)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from ramify.datasets.cache import Contents, Recipe
+from ramify.datasets.cache import Contents, Origin
 from ramify.datasets.listing import FileImages, stamps
 from ramify.datasets.splits import assemble
 from ramify.errors import RamifyError
 from ramify.taxonomy.read import read_table, read_text
 
 
-def manifest_recipe(path: Path, name: str) -> Recipe:
+def manifest_origin(path: Path, name: str) -> Origin:
     """Columns: `path` (absolute or from the manifest), `level1`…`levelH` or `label`, optionally `split`."""
     header, rows, lines = read_table(read_text(path), path.name)
     levels = sorted((c for c in header if re.fullmatch(r"level\d+", c)), key=lambda c: int(c[5:]))
@@ -40,4 +40,4 @@ def manifest_recipe(path: Path, name: str) -> Recipe:
         )
 
     key = {"manifest": stamps(path.parent, [path.name]), "files": stamps(path.parent, paths)}
-    return Recipe(name, key, contents)
+    return Origin(name, key, contents)

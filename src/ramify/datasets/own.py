@@ -6,14 +6,14 @@ import re
 from itertools import chain
 from pathlib import Path
 
-from ramify.datasets.cache import Recipe
-from ramify.datasets.folders import folder_recipe
-from ramify.datasets.manifest import manifest_recipe
-from ramify.datasets.parquet import parquet_recipe
+from ramify.datasets.cache import Origin
+from ramify.datasets.folders import folder_origin
+from ramify.datasets.manifest import manifest_origin
+from ramify.datasets.parquet import parquet_origin
 from ramify.datasets.registry import Source
 from ramify.errors import RamifyError
 
-READERS = {".csv": manifest_recipe, ".parquet": parquet_recipe}
+READERS = {".csv": manifest_origin, ".parquet": parquet_origin}
 
 
 def own_source(path: Path) -> Source:
@@ -22,14 +22,14 @@ def own_source(path: Path) -> Source:
     name = re.sub(r"[^\w.-]+", "_", path.stem) or "root"
     tree = path / "taxonomy.csv"
     return Source(
-        name, f"your own, {path}", lambda _: _recipe(path, name), taxonomy=tree if tree.is_file() else None
+        name, f"your own, {path}", lambda _: _origin(path, name), taxonomy=tree if tree.is_file() else None
     )
 
 
-def _recipe(path: Path, name: str) -> Recipe:
+def _origin(path: Path, name: str) -> Origin:
     if path.is_dir():
         tables = chain(path.glob("*.parquet"), path.glob("*/*.parquet"))
-        read = parquet_recipe if any(tables) else folder_recipe
+        read = parquet_origin if any(tables) else folder_origin
     elif path.suffix.lower() in READERS:
         read = READERS[path.suffix.lower()]
     else:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ramify.datasets.cache import Contents, Recipe
+from ramify.datasets.cache import Contents, Origin
 from ramify.datasets.decode import BrokenImage, decode
 from ramify.datasets.listing import stamps
 from ramify.datasets.splits import PARTS, Labels, assemble
@@ -25,7 +25,7 @@ from ramify.errors import RamifyError
 LABEL = re.compile(r"(.+_)?label|level\d+|class", re.IGNORECASE)
 
 
-class Table:
+class ParquetTable:
     """The rows of some Parquet files, as one list; a few groups of rows are held at a time."""
 
     def __init__(self, files: Sequence[Path], column: str) -> None:
@@ -61,7 +61,7 @@ class Table:
 class ParquetImages:
     """A split held as rows of Parquet files."""
 
-    table: Table
+    table: ParquetTable
     rows: NDArray[np.int64]
     leaves: NDArray[np.int64] = field(repr=False)
 
@@ -74,10 +74,10 @@ class ParquetImages:
         return decode(self.table.image(int(self.rows[index])), size)
 
 
-def parquet_recipe(path: Path, name: str) -> Recipe:
+def parquet_origin(path: Path, name: str) -> Origin:
     """A Parquet file, or those in a folder; `train-*.parquet` and `test-*.parquet` are the splits."""
     files = sorted([*path.glob("*.parquet"), *path.glob("*/*.parquet")]) if path.is_dir() else [path]
-    return Recipe(name, {"files": stamps(path.parent, map(str, files))}, lambda: _contents(files, path))
+    return Origin(name, {"files": stamps(path.parent, map(str, files))}, lambda: _contents(files, path))
 
 
 def _contents(files: Sequence[Path], path: Path) -> Contents:
@@ -101,7 +101,7 @@ def _contents(files: Sequence[Path], path: Path) -> Contents:
     labels: list[Labels] = list(zip(*(texts[column] for column in columns), strict=True))
     parts = [re.split(r"[-_.]", file.name)[0].lower() for file in files]
     rows = [part for part, file in zip(parts, opened, strict=True) for _ in range(file.metadata.num_rows)]
-    table = Table(files, image)
+    table = ParquetTable(files, image)
     return assemble(
         labels,
         rows if any(PARTS.get(part) == "train" for part in parts) else None,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ramify.datasets.cache import Recipe
+from ramify.datasets.cache import Origin
 from ramify.datasets.dataset import IMAGENET_MEAN, IMAGENET_STD, Channels
 from ramify.errors import RamifyError
 
@@ -23,7 +23,7 @@ class Source:
 
     name: str
     summary: str
-    open: Callable[[Path], Recipe]
+    open: Callable[[Path], Origin]
     get: Callable[[Path, bool], None] | None = None
     image_size: int = 224
     mean: Channels = IMAGENET_MEAN

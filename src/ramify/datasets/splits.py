@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ramify.datasets.cache import Contents, Images
+from ramify.datasets.cache import Contents, RawImages
 from ramify.errors import RamifyError
 from ramify.taxonomy import Taxonomy
 
@@ -70,7 +70,7 @@ def partition(names: Sequence[str] | None, leaves: NDArray[np.int64], where: str
 def assemble(
     labels: Sequence[Labels],
     parts: Sequence[str] | None,
-    images: Callable[[NDArray[np.int64], NDArray[np.int64]], Images],
+    images: Callable[[NDArray[np.int64], NDArray[np.int64]], RawImages],
     where: str,
 ) -> Contents:
     """The contents of labelled images; `images(chosen, leaves)` makes a split of the chosen ones."""

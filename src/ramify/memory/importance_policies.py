@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -47,8 +47,9 @@ class LeastImportant(StoreFirst):
 class PseudoLabel(LeastImportant):
     """PL (section 4.1, algorithm 1): the victim may also come from the classes related to ȳ at other levels.
 
-    Candidates are the samples of ȳ and, for every level but ȳ's own, the samples labelled with the class that
-    the model predicts most often for the samples of ȳ. With `exact` these are predictions of the model as it
+    Candidates are the samples of ȳ and, for every level but one, the samples labelled with the class that the
+    model predicts most often for the samples of ȳ. That one is ȳ's own (section 4.1), or the newcomer's
+    (algorithm 1 as printed). With `exact` these are predictions of the model as it
     is, as printed: at an insertion the samples of ȳ are predicted that have not been since the last update.
     Otherwise the latest prediction known of each counts, taken as samples pass through training and through
     the importance's own passes. At levels where a sample carries its true class besides, it votes with that.
@@ -56,9 +57,11 @@ class PseudoLabel(LeastImportant):
 
     _state: ClassVar[tuple[str, ...]] = ("importance", "votes", "current", "met")
 
-    def __init__(self, importance: Importance, exact: bool) -> None:
+    def __init__(
+        self, importance: Importance, exact: bool, but: Literal["victim", "newcomer"] = "victim"
+    ) -> None:
         super().__init__(importance)
-        self.exact = exact
+        self.exact, self.but = exact, but
         self.votes = Votes()
         self.current = np.zeros(0, bool)  # slot -> predicted since the last update,
         self.met = 0  # among so many classes
@@ -67,8 +70,8 @@ class PseudoLabel(LeastImportant):
         """I_ȳ of eq. 2."""
         if self.exact:
             self._predict(bench, bench.memory.members(modal))
-        own_level = int(bench.classes.level_of[modal])
-        related = [modal, *self.votes.related(modal, bench.classes, but=own_level)]
+        but = int(bench.classes.level_of[modal if self.but == "victim" else newcomer])
+        related = dict.fromkeys([modal, *self.votes.related(modal, bench.classes, but)])
         return np.concatenate([bench.memory.members(c) for c in related])
 
     def _predict(self, bench: Workbench, slots: Ints) -> None:
@@ -97,10 +100,10 @@ class PseudoLabel(LeastImportant):
         slot = super().offer(bench, sample)
         if slot is not None:
             self.votes.forget(slot)
-            if len(self.current):
-                self.current[slot] = False
             if len(sample.labels) > 1:
                 self._see(bench, np.array([slot]), np.full((1, max(bench.classes.levels)), -1))
+            if len(self.current):
+                self.current[slot] = False  # at its other levels the model has not been asked
         return slot
 
     def learned(self, bench: Workbench, forward: Forward) -> None:

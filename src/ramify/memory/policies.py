@@ -61,7 +61,7 @@ class StoreFirst(Policy):
 
 
 class Reservoir(Policy):
-    """Every sample of the stream is in memory with equal probability (Vitter 1985); labels play no part."""
+    """Every labelled sample of the stream is in memory with equal probability (Vitter 1985)."""
 
     _state: ClassVar[tuple[str, ...]] = ("seen",)
 
@@ -70,8 +70,8 @@ class Reservoir(Policy):
         self.seen = 0
 
     def offer(self, bench: Workbench, sample: Sample) -> int | None:
-        """Count the sample, then store it or not."""
-        self.seen += 1
+        """Count the sample, then store it or not; one without a label is none of those drawn from."""
+        self.seen += bool(sample.labels)
         return super().offer(bench, sample)
 
     def victim(self, bench: Workbench, newcomer: int) -> int | None:

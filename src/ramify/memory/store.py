@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -51,9 +51,16 @@ class Memory(Stateful):
 
     _state: ClassVar[tuple[str, ...]] = ("size", "classes", "counts")
 
-    def __init__(self, capacity: int, columns: Columns, device: torch.device | str = "cpu") -> None:
+    def __init__(
+        self,
+        capacity: int,
+        columns: Columns,
+        device: torch.device | str = "cpu",
+        fetch: Callable[[Tensor], Tensor] = lambda kept: kept,
+    ) -> None:
         self.capacity = capacity = whole("memory size", capacity, 1)
         self.device = torch.device(device)
+        self._fetch = fetch  # from what is kept of samples to the samples
         self.columns = {"labels": LABELS, **columns}
         try:
             self._values = {name: c.allocate(capacity, self.device) for name, c in self.columns.items()}
@@ -87,7 +94,7 @@ class Memory(Stateful):
     def batch(self, slots: Ints) -> Batch:
         """Stored samples as a batch."""
         return Batch(
-            self["inputs"][torch.from_numpy(slots).to(self.device)],
+            self._fetch(self["inputs"][torch.from_numpy(slots).to(self.device)]),
             self["labels"][slots].astype(np.int64),
             self.classes[slots].astype(np.int64),
             slots,
@@ -207,15 +214,13 @@ class Memory(Stateful):
         """Continue from `state`."""
         super().restore(state)
         for name, values in state["columns"].items():
-            if values.ndim > 1:
-                self.widen(name, values.shape[-1])
-            column = self._values[name]
-            column[self.size :] = self.columns[name].fill
-            if values.ndim > 1:  # narrower than it has grown to since
-                column[: self.size] = self.columns[name].fill
-                column[: self.size, ..., : values.shape[-1]] = values
-            else:
-                column[: self.size] = values
+            column, declared = self._values[name], self.columns[name]
+            if values.ndim > 1 and values.shape[-1] != column.shape[-1]:  # one of them has grown since
+                width = (*column.shape[1:-1], values.shape[-1])
+                column = Column(declared.dtype, width, declared.fill).allocate(self.capacity, self.device)
+                self._values[name] = column
+            column[: self.size] = values
+            column[self.size :] = declared.fill
         used = np.flatnonzero(self.counts)
         known = int(used[-1]) + 1 if len(used) else 0
         bounds = np.cumsum(self.counts[:known])

@@ -82,7 +82,7 @@ class Workbench(Stateful):
         device: torch.device,
     ) -> None:
         self.model, self.classes, self.inputs, self.rng, self.device = model, classes, inputs, rng, device
-        self.memory = Memory(memory_size, columns, device)
+        self.memory = Memory(memory_size, columns, device, inputs.fetch)
         self.levels = LevelMask(classes, device)
         self.waiting: list[Sample] = []  # arrived, not yet trained on
         self.samples = self.updates = 0

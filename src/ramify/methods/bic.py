@@ -61,8 +61,8 @@ class ReservoirAndValidation(Reservoir):
     def set_aside(self, bench: Workbench) -> Memory:
         """The validation set."""
         if self.validation is None:
-            inputs = Column(bench.inputs.dtype, bench.inputs.shape)
-            self.validation = Memory(self.size, {"inputs": inputs}, bench.device)
+            columns = {"inputs": Column(*bench.inputs.kept)}
+            self.validation = Memory(self.size, columns, bench.device)
         return self.validation
 
     def arrive(self, bench: Workbench, sample: Sample) -> bool:

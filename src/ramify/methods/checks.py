@@ -29,7 +29,7 @@ SETTINGS: dict[str, Any] = {
     "updates_per_sample": 1.0,
     "lr": 1e-2,
     "augment": {"padding": 0, "flip": False, "autoaugment": "none", "cutmix": 0.0},
-    "fms": {"T": 20.0},
+    "fms": {"T": 20.0, "unit": "samples"},
     "bic": {"validation": 0.2, "epochs": 10},
     "mir": {"candidates": 12},
     "epochs": {"count": 3},

@@ -45,6 +45,8 @@ class PseudoLabelSettings(Typed):
 
     exact: bool = False
     """Vote with predictions of the model as it is at each insertion, as printed, or with the latest known."""
+    but: Literal["victim", "newcomer"] = "victim"
+    """The level that names no class: that of ȳ (section 4.1), or the newcomer's (algorithm 1)."""
 
 
 @dataclass(frozen=True)
@@ -52,13 +54,22 @@ class FlexibleSettings(Typed):
     """FMS and PL-FMS: equation 4."""
 
     T: float = 5000.0
-    """Stream samples until a new class is taken from the stream without refusal."""
+    """Time until a new class is taken from the stream without refusal."""
+    unit: Literal["samples", "batches", "updates"] = "batches"
+    """What T counts: samples of the stream, stream batches (half of `batch_size`), or updates."""
     rule: Literal["fixed", "per-class"] = "fixed"
     """T as it is, or divided by the number of classes seen."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_bounds({"fms.T": self.T}, {})
+
+    def horizon(self, settings: Settings) -> float:
+        """T in samples of the stream."""
+        batch = max(1, settings.batch_size // 2)
+        return (
+            self.T * {"samples": 1, "batches": batch, "updates": 1 / settings.updates_per_sample}[self.unit]
+        )
 
 
 CLIB = {"importance": ImportanceSettings}
@@ -84,14 +95,15 @@ def clib(settings: Settings, rng: Generators) -> Recipe:
 def fms(settings: Settings, rng: Generators) -> Recipe:
     """FMS (PL-FMS without PL, table 4): CLIB that admits new classes from the stream step by step."""
     own = settings[FlexibleSettings]
-    return replace(clib(settings, rng), rehearse=Flexible(rng["rehearse"], own.T, own.rule))
+    return replace(clib(settings, rng), rehearse=Flexible(rng["rehearse"], own.horizon(settings), own.rule))
 
 
 @method("pl", settings=PL)
 def pl(settings: Settings, rng: Generators) -> Recipe:
     """PL (PL-FMS without FMS, table 4): CLIB that evicts among hierarchically related classes."""
     importance = settings[ImportanceSettings].build(settings, rng)
-    keep = PseudoLabel(importance, settings[PseudoLabelSettings].exact)
+    own = settings[PseudoLabelSettings]
+    keep = PseudoLabel(importance, own.exact, own.but)
     return replace(clib(settings, rng), keep=keep, rate=Adaptive(settings.lr, importance))
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from torch import Tensor
 
 from ramify.errors import RamifyError
+from ramify.hierarchy import Ties, found_tree
 from ramify.memory import Batch, Forward, Policy, Workbench
 from ramify.memory.workbench import Weights
 from ramify.methods.settings import Settings, field_name
@@ -35,6 +36,10 @@ class Answer(Stateful):
     def weights(self, trainer: Trainer) -> Weights:
         """The parameters with which the model is to be asked, where they are not the trained ones."""
         return {}
+
+    def ties(self, trainer: Trainer) -> Ties:
+        """The tree that the learner has found."""
+        return found_tree(trainer)
 
 
 Augmentation = Callable[[Workbench, Batch], Tensor]
@@ -83,6 +88,8 @@ class Method:
     offline: bool = False
     """Whether it learns only at the end, from all of the stream."""
     trains_when_asked: bool = False
+    decode: str = "heads"
+    """How its answers are read unless told otherwise (`ramify.hierarchy`)."""
     memory_epochs: Literal["never", "task ends", "answers"] = "never"
     """When it trains for many epochs on the whole of memory."""
 

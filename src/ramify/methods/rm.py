@@ -7,7 +7,7 @@ from ramify.methods.settings import Settings
 from ramify.randomness import Generators
 from ramify.rehearsal import StreamOnly
 from ramify.training.objectives import CrossEntropy
-from ramify.training.rates import ExponentialReset
+from ramify.training.rates import Rate
 
 
 @method("rm", settings=SETTINGS, task_free=False, memory_epochs="task ends")
@@ -22,7 +22,7 @@ def rm(settings: Settings, rng: Generators) -> Recipe:
         keep=Balanced(rng["keep"]),
         rehearse=StreamOnly(rng["rehearse"]),
         minimise=CrossEntropy(clip=10.0),
-        rate=ExponentialReset(settings.lr, settings.lr_decay),
+        rate=Rate(settings.lr),
         answer=epochs,
         consolidate=epochs.train,
     )

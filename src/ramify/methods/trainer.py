@@ -12,9 +12,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from ramify.allocator import keep_buffers
 from ramify.classes import Classes
 from ramify.errors import RamifyError
-from ramify.hierarchy import Ties, ancestors_in, decode, found_tree
+from ramify.hierarchy import Ties, ancestors_in, decode
 from ramify.memory import Batch, Column, Forward, Sample, Workbench, arrived
 from ramify.memory.workbench import LOOK, Cost, Weights
 from ramify.methods.recipe import Method
@@ -48,12 +49,13 @@ class Trainer(Workbench):
         device: torch.device | str = "cpu",
         network: nn.Module | None = None,
     ) -> None:
+        keep_buffers()
         self.method, self.settings, self._template = method, settings, network
         rng = Generators(seed)
         self.recipe = recipe = method(settings, rng)
         backbone = self._backbone(rng, inputs)
         heads = Heads(feature_size(backbone, inputs), rng["heads"])
-        columns = {"inputs": Column(inputs.dtype, inputs.shape)}
+        columns = {"inputs": Column(*inputs.kept)}
         for part in recipe.parts().values():
             columns |= getattr(part, "columns", {})
         device = torch.device(device)
@@ -64,7 +66,7 @@ class Trainer(Workbench):
         self.settings = dataclasses.replace(settings, precision=precision)  # what is restored keeps it
         model = Model(backbone, heads, precision).to(device)
         super().__init__(model, Classes(), inputs, size, columns, rng, device)
-        self.optimizer = Optimizer(self.model, settings.lr)
+        self.optimizer = self._new_optimizer()
         self.augment, self.mix = recipe.augment or as_it_is, recipe.mix
         if isinstance(inputs, ImageInputs):
             chosen = settings.augment
@@ -85,10 +87,13 @@ class Trainer(Workbench):
         chosen = self.settings.network
         return build_backbone(chosen.name, chosen.stem, chosen.width, draws, inputs.size)
 
+    def _new_optimizer(self) -> Optimizer:
+        return Optimizer(self.model, self.settings.lr, self.settings.optimizer.row_age)
+
     def renew(self) -> None:
         """Forget all that the network has learned; memory stays."""
         self.model.renew(self._backbone(self.rng, self.inputs))
-        self.optimizer = Optimizer(self.model, self.settings.lr)
+        self.optimizer = self._new_optimizer()
 
     # ---- learning
 
@@ -98,7 +103,7 @@ class Trainer(Workbench):
         Each has labels, pairs of a level and a label: one, several at different levels, or none. In memory it
         counts for the first of them.
         """
-        self.inputs.check(inputs)
+        self.inputs.check(inputs, learned=True)
         check_labels(labels, len(inputs))
         values = as_tensor(inputs).to(self.device)
         for row, pairs in enumerate(labels):
@@ -118,6 +123,7 @@ class Trainer(Workbench):
 
     def _arrive(self, sample: Sample) -> None:
         self.samples += 1
+        self.classes.seen[list(sample.labels)] += 1
         self.credit += self.settings.updates_per_sample
         if self.recipe.keep.arrive(self, sample):
             self.waiting.append(sample)
@@ -131,10 +137,9 @@ class Trainer(Workbench):
         arrivals, rehearse = arrived(self.waiting), self.recipe.rehearse
         self.due = rehearse.updates_due(self.credit)
         self.credit = max(0.0, self.credit - self.due)
-        labelled = self.memory.size > 0 or any(sample.labels for sample in self.waiting)
         while self.due:
             self.due -= 1
-            if labelled:  # else there is nothing to learn yet
+            if len(self.classes):  # before the first label there is nothing to learn
                 self.update(rehearse.compose(self, arrivals, self.settings.batch_size))
         for sample in self.waiting:
             self.recipe.keep.settle(self, sample)
@@ -228,7 +233,7 @@ class Trainer(Workbench):
         self.prepare()
         now = (self.updates, self.samples)
         if self._ties is None or self._ties[0] != now:
-            self._ties = now, found_tree(self)
+            self._ties = now, self.recipe.answer.ties(self)
         return self._ties[1]
 
     def answer(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ramify.errors import RamifyError
+from ramify.pixels import check_values
 from ramify.typed import shown, whole
 
 Values = npt.NDArray[Any] | Tensor
@@ -36,8 +37,17 @@ class FeatureInputs:
         """Of one sample."""
         return (whole("the size of a feature", self.size, 1),)
 
-    def check(self, values: Values) -> None:
-        """Refuse what is not of this kind."""
+    @property
+    def kept(self) -> tuple[torch.dtype, tuple[int, ...]]:
+        """What is kept of a sample in memory: type and shape."""
+        return self.dtype, self.shape
+
+    def fetch(self, kept: Tensor) -> Tensor:
+        """Samples from what is kept of them."""
+        return kept
+
+    def check(self, values: Values, learned: bool = False) -> None:
+        """Refuse what is not of this kind; what is to be learned is looked at more closely."""
         if not isinstance(values, Tensor | np.ndarray):
             raise RamifyError(f"{self.what} are a {type(values).__name__}; they must be an array or a tensor")
         allowed = (self.dtype, ARRAY_DTYPES[self.dtype])
@@ -73,10 +83,40 @@ class ImageInputs(FeatureInputs):
         """Of one image."""
         return (3, self.size, self.size)
 
+    def check(self, values: Values, learned: bool = False) -> None:
+        """Refuse what is not of this kind; floats that were cut to bytes are not learned."""
+        super().check(values)
+        if learned:
+            check_values(values)
+
     def ready(self, values: Tensor) -> Tensor:
         """Normalise [n, 3, size, size]."""
         mean, std = channels(self.mean, values.device), channels(self.std, values.device)
         return values.float().sub_(mean).div_(std)
+
+
+@dataclass(frozen=True, eq=False)
+class BorrowedImages(ImageInputs):
+    """Images that stay in `source`, such as a memory-mapped file: a sample is its index there.
+
+    For a method that keeps the whole stream, which the memory need not hold a second time.
+    """
+
+    source: npt.NDArray[np.uint8] = field(default_factory=lambda: np.empty((0, 3, 0, 0), np.uint8))
+
+    @property
+    def kept(self) -> tuple[torch.dtype, tuple[int, ...]]:
+        """An index."""
+        return torch.int64, ()
+
+    def fetch(self, kept: Tensor) -> Tensor:
+        """The images at these indices."""
+        return torch.from_numpy(self.source[kept.cpu().numpy()]).to(kept.device)
+
+    def check(self, values: Values, learned: bool = False) -> None:
+        """Indices arrive; images are asked."""
+        if not learned:
+            super().check(values)
 
 
 @cache

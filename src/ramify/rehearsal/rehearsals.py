@@ -85,21 +85,22 @@ class MemoryOnly(Rehearsal):
 class Flexible(Rehearsal):
     """FMS (section 4.2, algorithm 2): a sample of class c enters with probability min((t - T_c) / T, 1).
 
-    t and T_c count stream samples. Refused places are filled from memory without repeating a sample of the
-    batch, which is the same as drawing the memory's share and theirs together. The draw is made anew at each
-    update; the first stream batch of all is taken whole. `rule`: T as given, or divided by the classes seen.
+    t and T_c count stream samples, and so does T, the `horizon`. Refused places are filled from memory
+    without repeating a sample of the batch, which is the same as drawing the memory's share and theirs
+    together. The draw is made anew at each update; the first stream batch of all is taken whole. `rule`: T as
+    given, or divided by the number of classes seen.
     """
 
     def __init__(
-        self, rng: np.random.Generator, T: float, rule: Literal["fixed", "per-class"] = "fixed"
+        self, rng: np.random.Generator, horizon: float, rule: Literal["fixed", "per-class"] = "fixed"
     ) -> None:
         super().__init__(rng)
-        self.T, self.rule = T, rule
+        self.horizon, self.rule = horizon, rule
 
     def admission(self, bench: Workbench, classes: npt.NDArray[np.int64]) -> Floats:
         """The probability of eq. 4 for each arrival; one without a label is no newcomer."""
         known = bench.classes
-        horizon = self.T / len(known) if self.rule == "per-class" else self.T
+        horizon = self.horizon / len(known) if self.rule == "per-class" else self.horizon
         age = bench.samples - known.first_seen[classes]
         return np.where(classes >= 0, np.minimum(age / horizon, 1.0), 1.0)
 

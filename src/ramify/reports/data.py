@@ -33,7 +33,7 @@ Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Answers:
+class FinalAnswers:
     """What a finished run said about every test image."""
 
     predictions: Ints  # [n, levels], -1 for no answer
@@ -66,7 +66,7 @@ class RunData:
         return tuple(accumulate(task["samples"] for task in self.facts["stream"]["tasks"]))
 
     @cached_property
-    def answers(self) -> Answers | None:
+    def answers(self) -> FinalAnswers | None:
         """The last answers, read when they are first asked for."""
         path = self.path / "predictions.safetensors"
         return None if self.result is None or not path.exists() else _answers(path, self.tree)
@@ -147,7 +147,7 @@ def _result(path: Path, tree: Taxonomy) -> Result | None:
     return result
 
 
-def _answers(path: Path, tree: Taxonomy) -> Answers:
+def _answers(path: Path, tree: Taxonomy) -> FinalAnswers:
     from safetensors import safe_open
 
     with fitting(path), safe_open(path, framework="np") as file:
@@ -166,4 +166,4 @@ def _answers(path: Path, tree: Taxonomy) -> Answers:
         if shares is not None:
             check_class_accuracy(shares, level, tree, where)
             accuracy[level] = shares.astype(np.float64)
-    return Answers(predictions.astype(np.int64), truth.astype(np.int64), accuracy)
+    return FinalAnswers(predictions.astype(np.int64), truth.astype(np.int64), accuracy)

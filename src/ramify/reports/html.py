@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import cache
 from importlib import resources
 
 from ramify import __version__
-from ramify.datasets import Dataset
 from ramify.reports import sections
 from ramify.reports.data import RunData
 from ramify.reports.figures.theme import stylesheet
 from ramify.reports.markup import Markup, el, join
 from ramify.reports.series import Scenario, scenarios
 
-Datasets = Callable[[RunData], Dataset | None]
-
 
 def report_html(
-    runs: Sequence[RunData], title: str = "ramify report", datasets: Datasets | None = None
+    runs: Sequence[RunData], title: str = "ramify report", datasets: sections.Datasets | None = None
 ) -> str:
     """The whole document. `datasets` finds the images of a run, for its worst mistakes."""
     parts = scenarios(runs)
@@ -33,7 +30,7 @@ def report_html(
     return document(title, join([head, view(parts, datasets), foot]))
 
 
-def view(parts: Sequence[Scenario], datasets: Datasets | None = None, live: bool = False) -> Markup:
+def view(parts: Sequence[Scenario], datasets: sections.Datasets | None = None, live: bool = False) -> Markup:
     """Switches and sections: what the report and the live page share."""
     names = dict.fromkeys((s.key, s.label, s.style) for scenario in parts for s in scenario.series)
     switches = sections.switches(list(names)) if len(names) > 1 else None
@@ -47,7 +44,7 @@ def document(title: str, body: Markup, live: bool = False) -> str:
     head = el(
         "head",
         el("meta", charset="utf-8"),
-        el("meta", http_equiv="Content-Security-Policy", content=policy(live)),
+        el("meta", http_equiv="Content-Security-Policy", content=content_policy(live)),
         el("meta", name="viewport", content="width=device-width, initial-scale=1"),
         el("meta", name="referrer", content="no-referrer"),
         el("title", title),
@@ -57,7 +54,7 @@ def document(title: str, body: Markup, live: bool = False) -> str:
     return f"<!doctype html>\n{el('html', head, page, lang='en')}\n"
 
 
-def policy(live: bool = False) -> str:
+def content_policy(live: bool = False) -> str:
     """The Content-Security-Policy of a page."""
     rules = (
         f"default-src 'none'; script-src {_hash(asset('report.js'))}; style-src {_hash(_style())}; "

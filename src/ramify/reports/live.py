@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ramify.errors import RamifyError
 from ramify.reports.data import RunData, find_runs, load_run
-from ramify.reports.html import document, policy, view
+from ramify.reports.html import content_policy, document, view
 from ramify.reports.markup import Markup, el, join
 from ramify.reports.series import scenarios
 
@@ -119,7 +119,7 @@ def make_app(root: Path, hosts: tuple[str, ...] = LOCAL) -> Starlette:
         raise RamifyError("the live page needs the extra `watch`: pip install 'ramify[watch]'") from None
     folder = Folder(root)
     headers = {
-        "Content-Security-Policy": policy(live=True),
+        "Content-Security-Policy": content_policy(live=True),
         "Cache-Control": "no-store",
         "X-Content-Type-Options": "nosniff",
         "Cross-Origin-Resource-Policy": "same-origin",

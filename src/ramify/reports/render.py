@@ -23,7 +23,7 @@ LEGEND = (
 )
 
 
-def number(value: float) -> str:
+def three_digits(value: float) -> str:
     """Three digits, as in the paper: 37.8, 4.01; whole numbers from 1000 on."""
     if abs(value) >= 1000:
         return f"{value:,.0f}"
@@ -34,7 +34,7 @@ def figure(value: Figure | None, plus_minus: str = "±") -> str:
     """37.8±2.06; a dash for nothing."""
     if value is None:
         return "–"
-    return number(value.mean) + ("" if value.std is None else f"{plus_minus}{_spread(value.std)}")
+    return three_digits(value.mean) + ("" if value.std is None else f"{plus_minus}{_spread(value.std)}")
 
 
 def sigmas(entry: Entry) -> str:
@@ -43,7 +43,7 @@ def sigmas(entry: Entry) -> str:
 
 
 def _spread(std: float) -> str:
-    return f"{std:.2f}" if std < 10 else number(std)
+    return f"{std:.2f}" if std < 10 else three_digits(std)
 
 
 def to_text(table: Table, width: int | None = None) -> str:

@@ -61,8 +61,8 @@ class PlainConfig(Settings):
     """Test images of the periodic evaluations (a fixed random choice); task ends and the last one use all."""
     eval_at: Literal["any-time", "task-ends"] = "any-time"
     """Evaluate periodically and at task ends, or only at task ends."""
-    decode: str = "heads"
-    """How answers are read for the figures of merit: heads, path, crm, up, joint (docs/decoding.md)."""
+    decode: str | None = None
+    """How answers are read for the figures: heads, path, crm, up, joint; default: as the method does."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -70,7 +70,7 @@ class PlainConfig(Settings):
             if getattr(self, name) is not None:
                 whole(name, getattr(self, name), 1)
         whole_seed(self.seed)
-        if self.decode not in DECODINGS:
+        if self.decode not in (None, *DECODINGS):
             raise RamifyError(f"decode is {self.decode!r}; it must be one of {', '.join(DECODINGS)}")
         if ":" not in self.setup:  # your own is imported only where its stream is built: reading runs no code
             find_setup(self.setup)
@@ -120,7 +120,11 @@ SETUP_GROUPS: dict[str, type[Any]] = {
 }
 
 # Defaults as they first were, where they have changed: for the names of runs.
-FIRST: dict[str, dict[str, Any]] = {"importance": {"kind": "sweep"}, "pl": {"exact": True}}
+FIRST: dict[str, dict[str, Any]] = {
+    "importance": {"kind": "sweep"},
+    "pl": {"exact": True},
+    "fms": {"unit": "samples"},
+}
 
 if TYPE_CHECKING:
     Config = PlainConfig

@@ -17,7 +17,7 @@ from ramify.files import check_format
 from ramify.typed import from_dict, to_dict
 
 FORMAT = 1
-Levels = dict[str, float]
+PerLevel = dict[str, float]
 
 
 def peak_memory() -> int:
@@ -37,13 +37,13 @@ def peak_memory() -> int:
 class Result:
     """result.json. Shares lie in 0..1; the dictionaries have one entry a level, "1" the coarsest."""
 
-    final_accuracy: Levels
+    final_accuracy: PerLevel
     """A_last: top-1 at the end of the stream."""
-    auc: Levels
+    auc: PerLevel
     """A_AUC: mean of the periodic accuracies, from the first at which the level had been seen."""
-    average_accuracy: Levels
+    average_accuracy: PerLevel
     """A_avg: mean of the accuracies at the ends of tasks, likewise."""
-    forgetting: Levels
+    forgetting: PerLevel
     """F_last: mean over classes of best earlier task-end accuracy minus the last."""
     consistency: float
     """Share of test images whose predictions at all levels lie on one path of the tree."""
@@ -63,9 +63,9 @@ class Result:
     images_evaluation: int
     peak_memory: int = field(default=0, compare=False)
     """Largest resident memory of the process that ended the run, in bytes."""
-    balanced_accuracy: Levels = field(default_factory=dict)
+    balanced_accuracy: PerLevel = field(default_factory=dict)
     """A_last with each class counting the same; not in the results of older runs."""
-    decoded: dict[str, Levels] = field(default_factory=dict)
+    decoded: dict[str, PerLevel] = field(default_factory=dict)
     """A_last of every way to read the same answers, through the found tree or the `true tree`."""
 
     @classmethod
@@ -87,7 +87,7 @@ class Result:
             ]
             return metrics.area_under_curve(chosen)
 
-        def per_level(values: dict[int, float | None]) -> Levels:
+        def per_level(values: dict[int, float | None]) -> PerLevel:
             return {str(h): v for h, v in values.items() if v is not None}
 
         severity = metrics.mistake_severity(last.predictions, evaluator.truth, evaluator.tree)

@@ -17,7 +17,7 @@ from ramify.datasets import Dataset, load_dataset
 from ramify.errors import RamifyError
 from ramify.evaluation.anytime import Evaluation, Evaluator, Record
 from ramify.methods import Trainer, find_method
-from ramify.networks import ImageInputs
+from ramify.networks.inputs import BorrowedImages, ImageInputs
 from ramify.runs.answers import take
 from ramify.runs.config import Config
 from ramify.runs.folder import RunFolder
@@ -104,11 +104,18 @@ class Run:
         torch.manual_seed(config.seed)  # ramify draws nothing from torch's own generator; your network may
         method = find_method(config.method)
         settings = replace(config, memory_size=len(self.stream)) if method.offline else config
-        inputs = ImageInputs(dataset.image_size, mean=dataset.mean, std=dataset.std)
+        size, mean, std = dataset.image_size, dataset.mean, dataset.std
+        inputs = ImageInputs(size, mean=mean, std=std)
+        if method.offline:  # it keeps the whole stream: by reference, not a second time
+            inputs = BorrowedImages(size, mean=mean, std=std, source=dataset.train.images)
         self.trainer = Trainer(method, settings, inputs, config.seed, pick_device(device))
         self.config = replace(config, precision=self.trainer.settings.precision)  # auto: as measured
         self.evaluator = Evaluator(
-            dataset.test, dataset.taxonomy, self.stream.levels, config.eval_images, config.decode
+            dataset.test,
+            dataset.taxonomy,
+            self.stream.levels,
+            config.eval_images,
+            config.decode or method.decode,
         )
         self.evaluated_at = evaluated_at(config, self.stream, method.offline)
         self.answers: Path | None = None  # folder of answers that may have been worked out ahead
@@ -168,7 +175,8 @@ class Run:
     def _learn(self, stop: int) -> None:
         part = slice(self.position, stop)
         stream = self.stream
-        images = torch.from_numpy(self.dataset.train.images[stream.image[part]])
+        chosen = stream.image[part]
+        inputs = chosen if self.trainer.method.offline else self.dataset.train.images[chosen]
         labels = [
             [pair] for pair in zip(stream.level[part].tolist(), stream.label[part].tolist(), strict=True)
         ]
@@ -176,7 +184,7 @@ class Run:
             paths = self.paths[self.dataset.train.leaves[stream.image[part]]].tolist()
             for own, path in zip(labels, paths, strict=True):
                 own += [(h, label) for h, label in enumerate(path, 1) if h != own[0][0]]
-        self._timed(lambda: self.trainer.observe(images, labels))
+        self._timed(lambda: self.trainer.observe(inputs, labels))
         self.position = stop
         if stop == len(stream):
             self._timed(self.trainer.flush)

@@ -11,7 +11,7 @@ from typing import Any
 
 from ramify.errors import RamifyError
 
-Stamp = tuple[int, int]
+FileStamp = tuple[int, int]
 
 
 class Store:
@@ -28,7 +28,7 @@ class Store:
                 f"{url!r} cannot be used as a store: {error}; give a URL that fsspec knows"
             ) from None
         self.root = f"{root.rstrip('/')}/{name}"
-        self._pushed: dict[str, Stamp] = {}
+        self._pushed: dict[str, FileStamp] = {}
 
     def pull(self, folder: Path) -> None:
         """Bring what is there to a local folder."""

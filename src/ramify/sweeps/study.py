@@ -15,7 +15,7 @@ from ramify.errors import RamifyError
 from ramify.methods import find_method
 from ramify.runs.config import Config, config_type
 from ramify.runs.presets import read_toml, resolve
-from ramify.typed import flat, from_dict
+from ramify.typed import flat, from_dict, no_field
 
 Values = Mapping[str, Any]
 KEYS = ("name", "preset", "fixed", "axes", "block")
@@ -141,6 +141,10 @@ def _check_fields(kinds: list[type[Config]], values: Values, where: str) -> None
 
     A table may belong to some of the methods only; the others pass over it.
     """
+    known = set().union(*map(_fields, kinds))
+    for name in _nested(values):
+        if name not in known:
+            raise no_field(where, name, known)
     for kind in kinds:
         from_dict(kind, _passed_over(values, kind, kinds), where)
 

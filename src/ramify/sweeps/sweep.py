@@ -16,7 +16,7 @@ from ramify.sweeps.jobs import How, jobs_for
 from ramify.sweeps.local import Local
 from ramify.sweeps.store import Store
 from ramify.sweeps.study import Study, StudyRun
-from ramify.sweeps.table import Table
+from ramify.sweeps.table import RunTable
 from ramify.sweeps.words import duration
 
 
@@ -48,7 +48,7 @@ def sweep(
     missing = [run for run in study if run.name not in results]
     if missing:
         prepare_datasets(missing, how)
-        with hold_folder(folder.path), Table(study, folder, quiet) as table:
+        with hold_folder(folder.path), RunTable(study, folder, quiet) as table:
             if not shared:
                 folder.write(study)
             jobs = [job for run in missing for job in jobs_for(run, folder.of(run), how, engine.places)]

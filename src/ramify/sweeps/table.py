@@ -25,7 +25,7 @@ ORDER = ("failed", "running", "waiting", "finished")
 
 
 @dataclass
-class Row:
+class RunRow:
     """What is known of one run."""
 
     name: str
@@ -36,18 +36,18 @@ class Row:
     note: str = ""
 
 
-class Table(Watcher):
+class RunTable(Watcher):
     """The runs of a study; the sweep says what happens, progress is read from the runs' folders."""
 
     def __init__(self, study: Study, folder: StudyFolder, quiet: bool = False) -> None:
         self.name = study.name
-        self.rows = {run.name: Row(run.name, folder.of(run)) for run in study}
+        self.rows = {run.name: RunRow(run.name, folder.of(run)) for run in study}
         for name, result in folder.results(study).items():
             self.rows[name].state, self.rows[name].note = "finished", percent(result.final_accuracy)
         self.console = Console(stderr=True, quiet=quiet)
         self.live = Live(console=self.console, auto_refresh=False, transient=True)
 
-    def __enter__(self) -> Table:
+    def __enter__(self) -> RunTable:
         if self.console.is_terminal:
             self.live.start()
         return self
@@ -109,7 +109,7 @@ class Table(Watcher):
             grid.add_row(f"… and {len(self.rows) - room} more")
         return grid
 
-    def _cells(self, row: Row) -> tuple[str | ProgressBar, ...]:
+    def _cells(self, row: RunRow) -> tuple[str | ProgressBar, ...]:
         if row.state != "running":
             return row.name, row.state, "", duration(row.seconds), "", row.note[:60]
         spent = time.monotonic() - row.began

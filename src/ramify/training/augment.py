@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ramify.memory import Batch, Workbench
-from ramify.training.autoaugment import PolicyName, policy
+from ramify.training.autoaugment import AutoAugmentName, auto_augment
 from ramify.training.autoaugment_ops import IntArray
 
 
@@ -38,19 +38,19 @@ class Draw:
     top: IntArray  # [B], 0..2·padding
     left: IntArray
     flip: npt.NDArray[np.bool_]
-    outcome: npt.NDArray[np.float64]  # [B], uniform in 0..1: which operations, `Policy.choose`
+    outcome: npt.NDArray[np.float64]  # [B], uniform in 0..1: which operations, `AutoAugment.choose`
 
 
 @dataclass(frozen=True)
 class Augment:
     """Random crop, horizontal flip, then a sub-policy of AutoAugment, drawn for each image.
 
-    `policy` is "cifar10", "imagenet" or None (no AutoAugment). Images are uint8 [B, 3, H, W] on any device.
+    `autoaugment` is "cifar10", "imagenet" or None (none). Images are uint8 [B, 3, H, W] on any device.
     Small images cost by the call, not by the image: augment the batches of several updates together if they
     are known.
     """
 
-    policy: PolicyName | None = None
+    autoaugment: AutoAugmentName | None = None
     padding: int = 4
     flip: bool = True
 
@@ -63,9 +63,9 @@ class Augment:
     def apply(self, images: Tensor, draw: Draw) -> Tensor:
         """Augment `images` by the choices of `draw`."""
         images = crop_flip(images, draw.top, draw.left, draw.flip, self.padding)
-        if self.policy is None:
+        if self.autoaugment is None:
             return images
-        chosen = policy(self.policy, images.shape[2], images.shape[3], images.device)
+        chosen = auto_augment(self.autoaugment, images.shape[2], images.shape[3], images.device)
         return chosen.operations(images, chosen.choose(draw.outcome))
 
     def __call__(self, bench: Workbench, batch: Batch) -> Tensor:

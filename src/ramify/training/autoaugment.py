@@ -12,7 +12,7 @@ import torch
 
 from ramify.training.autoaugment_ops import IntArray, Op, Operations
 
-PolicyName = Literal["cifar10", "imagenet"]
+AutoAugmentName = Literal["cifar10", "imagenet"]
 
 # Each line is a sub-policy: (operation, probability, strength 0..9) twice.
 _CIFAR10 = """
@@ -69,8 +69,8 @@ Invert 0.6 4        Equalize 1.0 8
 Color 0.6 4         Contrast 1.0 8
 Equalize 0.8 8      Equalize 0.6 3
 """
-Entry = tuple[Op, float]
-_NOTHING: Entry = (Op.IDENTITY, 0.0)
+Applied = tuple[Op, float]
+_NOTHING: Applied = (Op.IDENTITY, 0.0)
 _NAMES = {op.name.replace("_", "").lower(): op for op in Op}
 
 
@@ -94,7 +94,7 @@ def _value(op: Op, strength: int, negative: bool, height: int, width: int) -> fl
 
 
 @dataclass(frozen=True)
-class Policy:
+class AutoAugment:
     """A policy for one image size and device: every outcome of its draws, and how likely each is."""
 
     operations: Operations
@@ -107,22 +107,22 @@ class Policy:
 
 
 @cache
-def policy(name: PolicyName, height: int, width: int, device: torch.device) -> Policy:
+def auto_augment(name: AutoAugmentName, height: int, width: int, device: torch.device) -> AutoAugment:
     """The policy `name`, compiled: a sub-policy of 25, each operation or not, each sign alike."""
     words = {"cifar10": _CIFAR10, "imagenet": _IMAGENET}[name].split()
-    stages: list[list[tuple[Entry, float]]] = []  # what may come of each word of the table, how likely
+    stages: list[list[tuple[Applied, float]]] = []  # what may come of each word of the table, how likely
     for word, chance, strength in zip(words[::3], words[1::3], words[2::3], strict=True):
         op, applied = _NAMES[word.lower()], float(chance)
         values = [_value(op, int(strength), negative, height, width) for negative in (False, True)]
         stages.append([(_NOTHING, 1 - applied), *(((op, value), applied / 2) for value in values)])
-    weights: dict[tuple[Entry, Entry], float] = defaultdict(float)
+    weights: dict[tuple[Applied, Applied], float] = defaultdict(float)
     for first, second in zip(stages[::2], stages[1::2], strict=True):
         for (one, p), (two, q) in product(first, second):
             # A second operation without a first takes its place: fewer images are left for a second pass.
             weights[(two, one) if one == _NOTHING else (one, two)] += p * q
     entries = sorted({entry for pair in weights for entry in pair})
     total = np.cumsum(list(weights.values()))
-    return Policy(
+    return AutoAugment(
         operations=Operations.compile(entries, height, width, device),
         outcomes=np.array([[entries.index(entry) for entry in pair] for pair in weights]).T.copy(),
         edges=total[:-1] / total[-1],

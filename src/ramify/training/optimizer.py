@@ -18,12 +18,12 @@ class Optimizer:
     """Adam without weight decay, in the device's fused form, over parameters that may be joined by more.
 
     Adam's averages start at 0, and it makes up for that by their age in steps. torch knows one age for a
-    whole parameter; a class's row is as old as the class. So the steps of young rows are shortened to what
-    they would be at their own age, and a class learns at the same pace whenever it comes.
+    whole parameter; a class's row is as old as the class. So with `row_age` the steps of young rows are
+    shortened to what they would be at their own age, and a class learns at the same pace whenever it comes.
     """
 
-    def __init__(self, model: Model, lr: float) -> None:
-        self.model = model
+    def __init__(self, model: Model, lr: float, row_age: bool = True) -> None:
+        self.model, self.row_age = model, row_age
         self.steps = 0
         self.born = np.zeros(model.heads.classes, np.int64)  # steps made before each class was met
         self._adam = torch.optim.Adam(model.parameters(), lr=lr, betas=BETAS, fused=True)
@@ -49,7 +49,7 @@ class Optimizer:
         group["lr"] = rate
         self.steps += 1
         pace = _bias(self.steps - self.born) / _bias(np.array([self.steps]))
-        young = bool((np.abs(pace - 1) > 1e-6).any())
+        young = self.row_age and bool((np.abs(pace - 1) > 1e-6).any())
         before = self._rows() if young else []
         self._adam.step()
         self._adam.zero_grad()

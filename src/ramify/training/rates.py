@@ -49,11 +49,11 @@ class ExponentialReset(Rate):
 class Adaptive(Rate):
     """CLIB's adaptive rate (Koh et al. 2022): two rates take turns, a test says which is better.
 
-    A count is a training call (the updates due for one stream batch) whose end coincides with an importance
-    refresh. Every 10 counts the rate changes between `high` and `low` = 0.95 · high; from 20 counts on, the
-    mean loss decrease over the interval is recorded under the rate that was in force. With the last 10 of
-    each, a one-sided Welch t-test (low better than high): p < 0.05 lowers both rates by one step, p > 0.95
-    raises them; then the records are cleared. New classes never reset it.
+    A count is a training call (the updates due for one stream batch) that contains an importance refresh.
+    Every 10 counts the rate changes between `high` and `low` = 0.95 · high; from 20 counts on, the mean loss
+    decrease over the interval is recorded under the rate that was in force. With the last 10 of each, a
+    one-sided Welch t-test (low better than high): p < 0.05 lowers both rates by one step, p > 0.95 raises
+    them; then the records are cleared. New classes never reset it.
     """
 
     _state: ClassVar[tuple[str, ...]] = (
@@ -64,6 +64,7 @@ class Adaptive(Rate):
         "counts",
         "high_decreases",
         "low_decreases",
+        "refreshed",
     )
     STEP, TURN, KEEP, SIGNIFICANCE = 0.95, 10, 10, 0.05
 
@@ -73,13 +74,16 @@ class Adaptive(Rate):
         self.high, self.low = base, base * self.STEP
         self.is_high = True
         self.counts = 0
+        self.refreshed = False  # within this training call
         self.high_decreases: list[float] = []
         self.low_decreases: list[float] = []
 
     def learned(self, bench: Workbench, forward: Forward) -> None:
         """Count, and change over at the end of an interval."""
-        if bench.due or not self.importance.refreshed:
+        self.refreshed = self.refreshed or self.importance.refreshed
+        if bench.due or not self.refreshed:
             return
+        self.refreshed = False
         self.counts += 1
         if self.counts % self.TURN:
             return

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from ramify.datasets.arrays import ArrayImages
-from ramify.datasets.cache import Contents, Recipe
+from ramify.datasets.cache import Contents, Origin
 from ramify.datasets.garden.draw import SIZE, draw
 from ramify.datasets.garden.plants import GENERA
 from ramify.datasets.registry import Source
@@ -20,9 +20,9 @@ VERSION = 1
 ROWS = [(genus.kind, genus.form, genus.name, species) for genus in GENERA for species in genus.species]
 
 
-def find(root: Path) -> Recipe:
+def find(root: Path) -> Origin:
     """Nothing to find: the pictures are drawn when they are first needed."""
-    return Recipe("garden", {"version": VERSION}, contents)
+    return Origin("garden", {"version": VERSION}, contents)
 
 
 def contents() -> Contents:

@@ -17,7 +17,7 @@ Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Ties:
+class AnswerTies:
     """For each child class: the parent most often answered with it (-1 for none), and how often (a share)."""
 
     parent: Ints
@@ -30,7 +30,7 @@ class Ties:
         return int((self.parent >= 0).sum())
 
 
-def ties(series: Series, level: int) -> Ties | None:
+def ties(series: Series, level: int) -> AnswerTies | None:
     """Ties of the classes of `level` to those of the level above, from answers alone; no truth is used."""
     tree = series.runs[0].tree
     counts = np.zeros((tree.sizes[level - 1], tree.sizes[level - 2]), np.int64)
@@ -44,7 +44,7 @@ def ties(series: Series, level: int) -> Ties | None:
     total = counts.sum(1)
     parent = np.where(total > 0, counts.argmax(1), -1)
     share = counts.max(1) / np.maximum(total, 1)
-    return Ties(parent, share, parent == tree.up(level, level - 1))
+    return AnswerTies(parent, share, parent == tree.up(level, level - 1))
 
 
 def hierarchy_panels(series: Series) -> list[Panel]:
@@ -55,7 +55,7 @@ def hierarchy_panels(series: Series) -> list[Panel]:
     return [_panel(series, level, tied) for level, tied in found.items() if tied is not None]
 
 
-def _panel(series: Series, level: int, tied: Ties) -> Panel:
+def _panel(series: Series, level: int, tied: AnswerTies) -> Panel:
     tree = series.runs[0].tree
     children, parents = tree.order(level), tree.order(level - 1)
     row = float(np.clip(900 / len(children), 10, 18))
@@ -83,7 +83,7 @@ def _name(name: str, room: float, y: float, row: float, anchor: str | None, edge
 def _tie(
     series: Series,
     level: int,
-    tied: Ties,
+    tied: AnswerTies,
     child: int,
     parent_y: dict[int, float],
     y: float,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import warnings
 
 import numpy as np
@@ -10,77 +9,91 @@ import pytest
 import torch
 from scipy.stats import ttest_ind
 
+from ramify.memory import Importance
 from ramify.methods import METHODS
 from ramify.methods.checks import Toy, learner
 from ramify.methods.epochs import warm_restarts
-from ramify.methods.settings import ImportanceSettings
 from ramify.reports.data import load_runs
 from ramify.runs import run_config
 from ramify.runs.run import prepare_dataset, prepare_stream
-from ramify.training.schedules import Adaptive, ExponentialReset, Rate
+from ramify.training.rates import Adaptive, ExponentialReset, Rate
 from tiny_runs import tiny
+
+NO_PASS = None  # rates do not look at what went through the network
+
+
+def make_bench():
+    return learner(METHODS["er"], Toy.stream(1))
 
 
 def test_the_exponential_rate_decays_and_starts_again_at_a_new_class():
-    rate = ExponentialReset(3e-4, 0.9)
+    rate, bench = ExponentialReset(3e-4, 0.9), make_bench()
     seen = []
-    for step in range(6):
-        if step == 4:
-            rate.new_class()
-        seen.append(rate.value)
-        rate.updated()
-        rate.called(True)
-    assert seen == pytest.approx([3e-4 * 0.9**n for n in (0, 1, 2, 3, 0, 1)])
+    for step in range(9):
+        if step in (0, 4):
+            bench.classes.meet(1, step, step)
+        if step == 7:  # several at once are one new start
+            bench.classes.meet(1, 7, step)
+            bench.classes.meet(2, 7, step)
+        seen.append(rate.value(bench))
+        assert rate.value(bench) == seen[-1]  # asking changes nothing
+        rate.learned(bench, NO_PASS)
+    assert seen == pytest.approx([3e-4 * 0.9**n for n in (0, 1, 2, 3, 0, 1, 2, 0, 1)])
 
 
 def test_a_plain_rate_is_constant():
-    rate = Rate(0.1)
-    rate.updated()
-    rate.called(True)
-    rate.new_class()
-    assert rate.value == 0.1
+    rate, bench = Rate(0.1), make_bench()
+    rate.learned(bench, NO_PASS)
+    bench.classes.meet(1, "new", 0)
+    assert rate.value(bench) == 0.1
 
 
-class Watcher:
-    """Says what it was told to say; remembers when intervals began."""
+class Told(Importance):
+    """Says what it was told to say of the loss; remembers when intervals began."""
 
     def __init__(self, say):
+        super().__init__(period=2)
         self.say, self.marks = say, 0
 
-    def mark(self):
+    def mark(self, bench):
         self.marks += 1
 
-    def decrease(self):
+    def decrease(self, bench):
         return self.say()
 
 
-def count(rate, times):
-    """Counts; between them come updates that are none."""
+def told(say, base=1.0):
+    """A rate with the bench that it works on."""
+    return Adaptive(base, Told(say)), make_bench()
+
+
+def count(rate, bench, times):
+    """Counts; between them come updates that are none: no refresh, or not the end of a training call."""
     values = []
     for _ in range(times):
-        rate.updated()
-        rate.called(False)
-        rate.new_class()
-        rate.called(True)
-        values.append(rate.value)
+        for bench.due in (3, 2, 0, 0):
+            rate.importance.learned(bench, NO_PASS)
+            rate.learned(bench, NO_PASS)
+        values.append(rate.value(bench))
+    bench.classes.meet(1, len(bench.classes), 0)
     return values
 
 
 def test_the_adaptive_rate_takes_turns_every_ten_counts():
-    rate = Adaptive(1.0, Watcher(lambda: None))
-    values = [rate.value, *count(rate, 99)]  # no decrease is known: nothing is ever compared
+    rate, bench = told(lambda: None)
+    values = [rate.value(bench), *count(rate, bench, 99)]  # no decrease is known: nothing is ever compared
     assert values == pytest.approx([1.0 if n % 20 < 10 else 0.95 for n in range(100)])
-    assert rate.watcher.marks == 9
+    assert rate.importance.marks == 9
 
 
 def test_the_adaptive_rate_records_under_the_rate_that_was_in_force():
     steps = iter(range(100))
-    rate = Adaptive(1.0, Watcher(lambda: float(next(steps))))
-    count(rate, 19)
+    rate, bench = told(lambda: float(next(steps)))
+    count(rate, bench, 19)
     assert (rate.high_decreases, rate.low_decreases) == ([], [])  # the first interval is not recorded
-    count(rate, 1)
+    count(rate, bench, 1)
     assert (rate.high_decreases, rate.low_decreases) == ([], [0.0])  # counts 11 to 20 ran at the low rate
-    count(rate, 30)
+    count(rate, bench, 30)
     assert (rate.high_decreases, rate.low_decreases) == ([1.0, 3.0], [0.0, 2.0])
 
 
@@ -92,7 +105,7 @@ def scripted(high, low):
         calls.append(None)
         return (low if len(calls) % 2 else high) + 0.01 * ((7 * len(calls)) % 5)
 
-    return Adaptive(1.0, Watcher(say))
+    return told(say)
 
 
 @pytest.mark.parametrize(
@@ -100,11 +113,11 @@ def scripted(high, low):
     [(0.0, 1.0, (0.95, 0.95**2)), (1.0, 0.0, (1 / 0.95, 1.0)), (0.5, 0.5, (1.0, 0.95))],
 )
 def test_the_better_rate_wins(high, low, pair):
-    rate = scripted(high, low)
-    count(rate, 209)
+    rate, bench = scripted(high, low)
+    count(rate, bench, 209)
     assert (rate.high, rate.low) == (1.0, 0.95)  # ten low and nine high records are too few
     assert (len(rate.high_decreases), len(rate.low_decreases)) == (9, 10)
-    value = count(rate, 1)[0]
+    value = count(rate, bench, 1)[0]
     assert (rate.high, rate.low) == pytest.approx(pair)
     assert value == (rate.high if rate.is_high else rate.low)
     changed = high != low
@@ -134,11 +147,11 @@ def reference(decreases, intervals):
 def test_the_adaptive_rate_follows_its_rule_over_a_long_trace(seed):
     rng = np.random.default_rng(seed)
     decreases = rng.normal(0, 1, 401) + 0.4 * np.sin(np.arange(401) / 20) * (-1.0) ** np.arange(401)
-    told = iter(decreases[2:])
-    rate = Adaptive(1.0, Watcher(lambda: float(next(told))))
+    said = iter(decreases[2:])
+    rate, bench = told(lambda: float(next(said)))
     got = []
     for _ in range(400):
-        value = count(rate, 10)[-1]
+        value = count(rate, bench, 10)[-1]
         got.append((rate.high, rate.low, value))
     np.testing.assert_allclose(got, reference(decreases, 400))
     assert len({pair[0] for pair in got}) > 2  # it did move
@@ -147,17 +160,17 @@ def test_the_adaptive_rate_follows_its_rule_over_a_long_trace(seed):
 def test_losses_that_never_change_leave_the_rate_alone():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        rate = Adaptive(1.0, Watcher(lambda: 0.0))
-        count(rate, 400)
+        rate, bench = told(lambda: 0.0)
+        count(rate, bench, 400)
     assert (rate.high, rate.low) == (1.0, 0.95)
 
 
 def test_the_adaptive_rate_continues_from_its_state():
-    rate = scripted(0.0, 1.0)
-    count(rate, 137)
-    other = Adaptive(5.0, copy.deepcopy(rate.watcher))
+    rate, bench = scripted(0.0, 1.0)
+    count(rate, bench, 137)
+    other = Adaptive(5.0, rate.importance)
     other.restore(rate.state())
-    other.watcher = rate.watcher
+    assert other.value(bench) == rate.value(bench)
     assert other.state() == rate.state()
     assert other.state() is not rate.state()
     other.low_decreases.append(3.0)
@@ -171,12 +184,10 @@ def test_the_adaptive_rate_continues_from_its_state():
 def test_a_count_is_a_training_call_whose_end_is_a_refresh(name, per_sample, period, calls_a_count):
     """FMS makes 4 updates a call here (a stream batch of 4), CLIB 3, or one in two samples."""
     toy = Toy.stream(24, levels=(1,))
-    engine = learner(
-        METHODS[name], toy, updates_per_sample=per_sample, importance=ImportanceSettings(period=period)
-    )
-    engine.observe(*toy.part(0, 24))
+    trainer = learner(METHODS[name], toy, updates_per_sample=per_sample, importance={"period": period})
+    toy.teach(trainer, 0, 24)
     calls = {"fms": 24 // 4, "clib": 24 if per_sample >= 1 else 12}[name]
-    assert engine.recipe.rate.counts == calls // calls_a_count
+    assert trainer.recipe.rate.counts == calls // calls_a_count
 
 
 def test_epochs_on_memory_warm_up_then_restart_as_torchs_scheduler_does():

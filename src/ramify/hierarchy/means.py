@@ -1,0 +1,86 @@
+"""The tree in the mean answers of training passes: no sample is asked for it."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from ramify.classes import Classes
+from ramify.hierarchy.ties import Ties
+from ramify.memory import Forward, Workbench
+from ramify.networks.levels import like
+from ramify.state import Stateful
+
+Floats = npt.NDArray[np.float64]
+
+
+class MeanAnswers(Stateful):
+    """Running mean of what the model answers to the samples of each class, at every level: [class, class].
+
+    Taken from the logits of training passes as they come. A class's mean is over its latest samples, about
+    1 / (1 - `memory`) of them.
+    """
+
+    _state: ClassVar[tuple[str, ...]] = ("sums", "weight")
+
+    def __init__(self, memory: float = 0.98) -> None:
+        self.memory = memory
+        self.sums = torch.zeros(0, 0)
+        self.weight = torch.zeros(0)
+
+    @torch.no_grad()
+    def learned(self, bench: Workbench, forward: Forward) -> None:
+        """Take the answers of a training pass in."""
+        classes, labels = len(bench.classes), forward.batch.classes
+        more = classes - len(self.weight)
+        if more > 0:
+            pad = torch.nn.functional.pad
+            self.sums, self.weight = (
+                pad(self.sums.to(bench.device), (0, more, 0, more)),
+                pad(self.weight.to(bench.device), (0, more)),
+            )
+        rows = np.flatnonzero(labels >= 0)
+        logits = forward.logits[like(forward.logits, rows)]
+        answers = (logits[:, None] + bench.levels()).softmax(2).nan_to_num().sum(1)
+        own = like(logits, labels[rows])
+        kept = torch.pow(
+            self.memory, torch.zeros_like(self.weight).index_add_(0, own, torch.ones_like(answers[:, 0]))
+        )
+        self.sums.mul_(kept[:, None]).index_add_(0, own, answers)
+        self.weight.mul_(kept).index_add_(0, own, torch.ones_like(answers[:, 0]))
+
+    def means(self) -> Floats:
+        """[class, class], 0 for a class without a sample so far."""
+        found: Floats = (self.sums / self.weight.clamp(min=1e-6)[:, None]).cpu().numpy().astype(np.float64)
+        return found
+
+
+def ties_of(classes: Classes, means: Floats, floor: float = 1e-4) -> Ties:
+    """The parent of each class, chosen so that its whole path upwards scores best.
+
+    What a class's samples get as answers at a coarser level is divided by the mean over all classes of its
+    own level, so that an answer given to everybody ties nobody. Parents come coarsest level first; a
+    candidate's score is the sum over its own path.
+    """
+    parents, support = np.full(len(classes), -1, np.int64), np.zeros(len(classes))
+    means = np.pad(means, [(0, len(classes) - n) for n in means.shape])
+    paths: dict[int, list[int]] = {}
+    for column, level in enumerate(classes.levels):
+        children = classes.of_level(level)
+        paths |= {int(c): [int(c)] for c in children}
+        if not column:
+            continue
+        typical = means[children].mean(0)
+        rivals = classes.of_level(classes.levels[column - 1])
+        for child in children.tolist():
+            if not means[child].any():
+                continue
+            ratio = np.log((means[child] + floor) / (typical + floor))
+            scores = [sum(ratio[a] for a in paths[int(rival)]) for rival in rivals]
+            best = int(rivals[int(np.argmax(scores))])
+            parents[child], support[child] = best, means[child, best]
+            paths[child] = [child, *paths[best]]
+    return Ties(classes, parents, support)

@@ -1,0 +1,127 @@
+"""Canopy: rehearsal for labels that branch, for no more passes through the network than ER makes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+from torch import Tensor
+
+from ramify.hierarchy import Ties
+from ramify.hierarchy.means import MeanAnswers, ties_of
+from ramify.memory import Batch, Forward, Policy, Workbench
+from ramify.methods.averaging import Averaged
+from ramify.methods.er import er
+from ramify.methods.recipe import Recipe, method
+from ramify.methods.settings import Settings, check_bounds
+from ramify.methods.trainer import Trainer
+from ramify.networks import cross_entropy
+from ramify.networks.levels import like
+from ramify.randomness import Generators
+from ramify.training.objectives import CrossEntropy
+from ramify.typed import Typed
+
+Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
+
+
+@dataclass(frozen=True)
+class CanopySettings(Typed):
+    """Canopy."""
+
+    average: float = 0.998
+    """Share of the past in the weights that answer, an update; 0: the trained ones answer."""
+    prior: float = 1.0
+    """How much of the difference between batches and stream is taken out of the logits."""
+    recent: float = 0.99
+    """Share of the past in the running class frequencies of training batches."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_bounds({}, {"canopy.average": self.average, "canopy.recent": self.recent})
+
+
+class PriorCorrected(CrossEntropy):
+    """Cross-entropy of logits shifted, within each level, by log(frequency in batches ÷ in the stream).
+
+    What the batches happen to hold, the newest classes above all, does not become the answer (logit
+    adjustment, Menon et al. 2021).
+    """
+
+    _state: ClassVar[tuple[str, ...]] = ("recent",)
+
+    def __init__(self, strength: float, memory: float) -> None:
+        super().__init__()
+        self.strength, self.memory = strength, memory
+        self.recent: Floats = np.zeros(0)  # class -> running count in training batches
+
+    def shift(self, bench: Workbench, batch: Batch) -> Floats:
+        """By class."""
+        level_of, seen = bench.classes.level_of, bench.classes.seen
+        self.recent = np.pad(self.recent, (0, len(level_of) - len(self.recent)))
+        labels = batch.labels[batch.labels >= 0]
+        self.recent *= self.memory
+        self.recent += np.bincount(labels, minlength=len(level_of)) * (1 - self.memory)
+        recent, lifetime = self.recent + 1e-3, seen + 1e-3
+        by_level = np.bincount(level_of, recent) / np.maximum(np.bincount(level_of, lifetime), 1e-9)
+        found: Floats = self.strength * np.log(recent / lifetime / by_level[level_of])
+        return found
+
+    def loss(self, bench: Workbench, forward: Forward) -> Tensor:
+        """The value to differentiate."""
+        shift = like(forward.logits, self.shift(bench, forward.batch).astype(np.float32))
+        return cross_entropy(forward.logits + shift, forward.targets, bench.levels).mean()
+
+
+class LevelShares(Policy):
+    """Places of a level in proportion to the root of its number of classes, balanced within the level."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self.rng = rng
+
+    def victim(self, bench: Workbench, newcomer: int) -> int:
+        """Any sample of the largest class of the level that has most beyond its share."""
+        memory, level_of = bench.memory, bench.classes.level_of
+        stored = memory.counts[: len(level_of)].astype(float)
+        stored = np.pad(stored, (0, len(level_of) - len(stored)))
+        stored[newcomer] += 1
+        places = np.bincount(level_of, stored) / np.sqrt(np.maximum(np.bincount(level_of), 1))
+        held = memory.counts[: len(level_of)] > 0
+        held = np.pad(held, (0, len(level_of) - len(held)))
+        for level in np.argsort(-places, kind="stable"):
+            inside = np.flatnonzero((level_of == level) & held)
+            if len(inside):
+                largest = inside[stored[inside].argmax()]
+                return int(self.rng.choice(memory.members(int(largest))))
+        raise AssertionError("a full memory holds something")
+
+
+class FoundTree(Averaged):
+    """Answers by averaged weights, read through the tree in the mean answers of training."""
+
+    _state: ClassVar[tuple[str, ...]] = (*Averaged._state, "answers")
+
+    def __init__(self, decay: float) -> None:
+        super().__init__(decay)
+        self.answers = MeanAnswers()
+
+    def learned(self, bench: Workbench, forward: Forward) -> None:
+        """Follow the network and its answers."""
+        super().learned(bench, forward)
+        self.answers.learned(bench, forward)
+
+    def ties(self, trainer: Trainer) -> Ties:
+        """The tree in the mean answers."""
+        return ties_of(trainer.classes, self.answers.means())
+
+
+@method("canopy", settings={"canopy": CanopySettings}, decode="joint")
+def canopy(settings: Settings, rng: Generators) -> Recipe:
+    """Canopy: ER with a memory shared between levels, a corrected prior and answers by averaged weights."""
+    own = settings[CanopySettings]
+    return replace(
+        er(settings, rng),
+        keep=LevelShares(rng["keep"]),
+        minimise=PriorCorrected(own.prior, own.recent),
+        answer=FoundTree(own.average),
+    )

@@ -1,0 +1,83 @@
+"""Try settings of a method on images held out of training, so that no figure that is reported was chosen by.
+
+    python tools/tune.py canopy multiple-depth 10 prior 'canopy.prior=0.5' --out runs/tune.jsonl
+
+The last hundred training images of each class of CIFAR-100 are the test; the rest is trained on as the
+`study` preset says. Seeds 10 and up are for choosing. One line of JSON a try: the accuracy of every way to
+read the answers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from ramify.cli.parser import set_values
+from ramify.datasets import Dataset, load_dataset
+from ramify.datasets.dataset import Split
+from ramify.runs.folder import RunFolder
+from ramify.runs.presets import resolve
+from ramify.runs.run import Run
+from ramify.sweeps.study import _nested
+from ramify.typed import from_dict
+
+HELD_OUT = 100
+
+
+def held_out(dataset: Dataset) -> Dataset:
+    """The dataset with its last training images of each class as test images."""
+    leaves = dataset.train.leaves
+    order = np.argsort(leaves, kind="stable")
+    place = np.arange(len(leaves)) - np.searchsorted(leaves[order], leaves[order])
+    counts = np.bincount(leaves)[leaves[order]]
+    test, train = np.sort(order[place >= counts - HELD_OUT]), np.sort(order[place < counts - HELD_OUT])
+    images = dataset.train.images
+    parts = {"train": Split(images[train], leaves[train]), "test": Split(images[test], leaves[test])}
+    return replace(dataset, **parts)
+
+
+def main() -> None:
+    """Run one try."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("method")
+    parser.add_argument("setup")
+    parser.add_argument("seed", type=int)
+    parser.add_argument("name", help="of the try")
+    parser.add_argument("changes", nargs="*", metavar="FIELD=VALUE")
+    parser.add_argument("--data-dir")
+    parser.add_argument("--out", type=Path, required=True)
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    config = resolve("study", args.method, "cifar100", args.setup)
+    values = {"seed": args.seed, "eval_at": "task-ends", **set_values(args.changes)}
+    config = from_dict(type(config), _nested(values), args.name, config)
+    run = Run(config, held_out(load_dataset("cifar100", data_dir=args.data_dir)), "cpu")
+    with tempfile.TemporaryDirectory() as folder:
+        place = RunFolder(folder)
+        place.begin(run, None, {"data_dir": None, "checkpoint_every": 0.0})
+        result = run.go(place)
+    line = {
+        "name": args.name,
+        "method": args.method,
+        "setup": args.setup,
+        "seed": args.seed,
+        "changes": args.changes,
+        "decoded": result.decoded,
+        "images": result.images_forward + result.images_memory,
+        "seconds": round(result.seconds),
+    }
+    args.out.parent.mkdir(parents=True, exist_ok=True)
+    with args.out.open("a") as file:
+        file.write(json.dumps(line) + "\n")
+    for way in ("heads", "joint", "path", "joint, true tree"):
+        print(args.name, args.seed, way, *(f"{100 * v:.1f}" for v in result.decoded[way].values()))
+
+
+if __name__ == "__main__":
+    main()
