@@ -17,7 +17,7 @@ from ramify.methods.checks import SETTINGS, continues_from_its_state, follows_th
 from ramify.methods.clib import ImportanceSettings, PseudoLabelSettings
 from ramify.methods.recipe import find_method
 from ramify.networks import ImageInputs
-from ramify.runs.config import Config
+from ramify.runs.config import Config, read_config
 from ramify.runs.folder import RunFolder
 from ramify.runs.presets import resolve
 from ramify.sweeps import Study, StudyRun
