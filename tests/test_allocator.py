@@ -14,20 +14,14 @@ only_glibc = pytest.mark.skipif(not allocator.is_glibc(), reason="glibc's malloc
 
 UPDATES = """
 import sys, os, torch
-from dataclasses import replace
 from ramify.bench.workload import Workload
-from ramify.methods import Settings, engine
-from ramify.methods.settings import NetworkSettings
+from ramify.methods import make_settings, trainer
 if sys.argv[1] == "plain":
-    engine.keep_buffers = lambda: None
+    trainer.keep_buffers = lambda: None
 torch.set_num_threads(1)  # threads that wait for each other would count as work
-settings = Settings(
-    memory_size=32,
-    batch_size=16,
-    updates_per_sample=0.5,
-    network=NetworkSettings("resnet18", 0.5, "imagenet"),
-)
-stream = Workload("er", settings, classes=(2, 5), image_size=128).engine()
+network = {"name": "resnet18", "width": 0.5}
+settings = make_settings(memory_size=32, batch_size=16, updates_per_sample=0.5, network=network)
+stream = Workload("er", settings, classes=(2, 5), image_size=128).mid_stream()
 stream.updates(4)
 before = os.times()
 stream.updates(16)

@@ -15,6 +15,7 @@ from ramify.learner import Learner
 from ramify.memory import Everything, Memory, Sample, arrived
 from ramify.methods import METHODS, Answer, Method, Trainer, find_method, make_settings
 from ramify.methods import settings as settings_module
+from ramify.methods.averaging import Averaged
 from ramify.methods.bic import BicSettings
 from ramify.methods.checks import (
     CHECKS,
@@ -265,6 +266,7 @@ def test_rm_trains_on_memory_when_a_task_ends():
 
 FACTS = {  # what is not by default
     "bic": {"task_free": False, "trains_when_asked": True},
+    "canopy": {"decode": "joint"},
     "ewc++": {"task_free": False},
     "rm": {"task_free": False, "memory_epochs": "task ends"},
     "gdumb": {"trains_when_asked": True, "memory_epochs": "answers"},
@@ -287,7 +289,7 @@ def test_what_is_said_of_a_method_is_so(name):
         assert getattr(method, fact) == FACTS.get(name, {}).get(fact, getattr(default, fact)), fact
     assert method.task_free == (recipe.consolidate is None)
     assert method.task_free != ("Not task-free" in inspect.getdoc(method.build))
-    own_answer = type(recipe.answer).weights is not Answer.weights
+    own_answer = type(recipe.answer).weights is not Answer.weights and not isinstance(recipe.answer, Averaged)
     assert method.trains_when_asked == own_answer
     assert method.offline == isinstance(recipe.keep, Everything)
     when = "answers" if isinstance(recipe.answer, FreshModel) else "task ends"

@@ -52,7 +52,8 @@ class Told(Importance):
     """Says what it was told to say of the loss; remembers when intervals began."""
 
     def __init__(self, say):
-        super().__init__(period=2)
+        super().__init__(period=5)
+        self.updates = 3  # so that a refresh falls into the midst of a call of `count`
         self.say, self.marks = say, 0
 
     def mark(self, bench):
@@ -68,10 +69,10 @@ def told(say, base=1.0):
 
 
 def count(rate, bench, times):
-    """Counts; between them come updates that are none: no refresh, or not the end of a training call."""
+    """Counts: calls of four updates, whose second is a refresh; between them calls of one without any."""
     values = []
     for _ in range(times):
-        for bench.due in (3, 2, 0, 0):
+        for bench.due in (3, 2, 1, 0, 0):
             rate.importance.learned(bench, NO_PASS)
             rate.learned(bench, NO_PASS)
         values.append(rate.value(bench))
@@ -178,16 +179,25 @@ def test_the_adaptive_rate_continues_from_its_state():
 
 
 @pytest.mark.parametrize(
-    ("name", "per_sample", "period", "calls_a_count"),
-    [("fms", 1.0, 4, 1), ("fms", 1.0, 1, 1), ("fms", 1.0, 3, 3), ("clib", 3.0, 5, 5), ("clib", 0.5, 2, 2)],
+    ("name", "per_sample", "period", "counts"),
+    [
+        ("fms", 1.0, 4, 6),
+        ("fms", 1.0, 1, 6),
+        ("fms", 1.0, 3, 6),
+        ("fms", 1.0, 5, 4),
+        ("clib", 3.0, 5, 14),
+        ("clib", 3.0, 2, 24),
+        ("clib", 0.5, 2, 6),
+    ],
 )
-def test_a_count_is_a_training_call_whose_end_is_a_refresh(name, per_sample, period, calls_a_count):
+def test_a_count_is_a_training_call_that_contains_a_refresh(name, per_sample, period, counts):
     """FMS makes 4 updates a call here (a stream batch of 4), CLIB 3, or one in two samples."""
     toy = Toy.stream(24, levels=(1,))
     trainer = learner(METHODS[name], toy, updates_per_sample=per_sample, importance={"period": period})
     toy.teach(trainer, 0, 24)
-    calls = {"fms": 24 // 4, "clib": 24 if per_sample >= 1 else 12}[name]
-    assert trainer.recipe.rate.counts == calls // calls_a_count
+    updates, calls = round(24 * per_sample), {"fms": 6, "clib": min(24, round(24 * per_sample))}[name]
+    ends = np.arange(calls + 1) * updates // calls
+    assert trainer.recipe.rate.counts == counts == (np.diff(ends // period) > 0).sum()
 
 
 def test_epochs_on_memory_warm_up_then_restart_as_torchs_scheduler_does():

@@ -94,7 +94,7 @@ def test_flexible_batches_are_those_of_algorithm_2(rule):
 
 def test_arrivals_that_are_stored_already_are_not_drawn_again_and_earn_their_importance():
     toy = Toy.stream(200)
-    trainer = learner(METHODS["fms"], toy, memory_size=12, fms={"T": 1.0})
+    trainer = learner(METHODS["fms"], toy, memory_size=12, fms={"T": 1.0, "unit": "samples"})
     composed, credited = [], []
     compose, learned = trainer.recipe.rehearse.compose, trainer.recipe.keep.learned
 

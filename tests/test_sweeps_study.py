@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ramify.errors import RamifyError
 from ramify.methods import Trainer, make_settings
 from ramify.methods.checks import SETTINGS, continues_from_its_state, follows_the_seed
-from ramify.methods.clib import ImportanceSettings, PseudoLabelSettings
+from ramify.methods.clib import FlexibleSettings, ImportanceSettings, PseudoLabelSettings
 from ramify.methods.recipe import find_method
 from ramify.networks import ImageInputs
 from ramify.runs.config import Config, read_config
@@ -57,7 +57,11 @@ def test_the_name_follows_from_the_config_alone_and_can_be_read() -> None:
 
 
 def test_names_are_those_of_earlier_versions() -> None:
-    first = Config(importance=ImportanceSettings("sweep"), pl=PseudoLabelSettings(exact=True))
+    first = Config(
+        importance=ImportanceSettings("sweep"),
+        pl=PseudoLabelSettings(exact=True),
+        fms=FlexibleSettings(unit="samples"),
+    )
     assert first.digest() == "44136fa355b3"  # of {}
     study = Study.from_toml(ROOT / "studies" / "importance.toml")
     assert study.runs[0].name == "pl-fms-multiple-depth-s0-8882d645c634"
