@@ -140,8 +140,9 @@ def test_the_readme_writes_out_the_pl_fms_that_is_registered():
     names: dict[str, object] = {}
     exec(compile(code, "README.md", "exec"), names)
     toy = Toy.stream(48)
-    shown, registered = (taught(as_method(one), toy) for one in (names["pl_fms"], METHODS["pl-fms"]))
-    assert same(weights(shown), weights(registered))
+    for own in ({}, {"fms": {"T": 3.0, "unit": "batches"}, "pl": {"exact": True, "but": "newcomer"}}):
+        shown, registered = (taught(as_method(m), toy, **own) for m in (names["pl_fms"], METHODS["pl-fms"]))
+        assert same(weights(shown), weights(registered))
     assert names["pl_fms"].__doc__ == METHODS["pl-fms"].build.__doc__
 
 

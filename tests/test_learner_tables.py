@@ -116,6 +116,20 @@ def test_without_any_label_nothing_is_learned(method):
     assert ours.partial_fit(TOY.images, TABLES).predict(TOY.images).levels == (1, 2)
 
 
+@pytest.mark.parametrize("method", [name for name in TEACHABLE if not METHODS[name].trains_when_asked])
+def test_a_network_taken_over_is_taught_on_from_images_without_a_label(method):
+    """Its classes are known, but nothing is in memory yet."""
+    ours, before = learner(method), learner("er").partial_fit(TOY.images, TABLES)
+    classes = before._trainer.classes
+    pairs = list(zip(classes.level_of.tolist(), classes.labels, strict=True))
+    ours._trainer.adopt(weights(before._trainer), pairs)
+    ours.partial_fit(TOY.images[:9], [None] * 9)
+    ours.flush()
+    assert (ours.samples, ours.updates) == (9, 0)
+    assert ours.predict(TOY.images).labels == before.predict(TOY.images).labels
+    assert ours.partial_fit(TOY.images, TABLES).updates > 0
+
+
 @pytest.mark.parametrize("method", ["pl-fms", "er", "mir"])
 def test_goes_on_from_a_file_to_the_bit(method, tmp_path):
     labels = [[None, table, {1: table[1]}][i % 3] for i, table in enumerate(TABLES)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +11,7 @@ import pytest
 
 import causes
 import claims
+import composition
 import tables
 from made_runs import SMALL, make_run
 from ramify.errors import RamifyError
@@ -29,6 +32,26 @@ def test_the_docs_have_every_change() -> None:
     expected = list(causes.table(str(ROOT / "results" / "study"), str(ROOT / "results" / "causes")))
     assert len(expected) > 20
     assert [line for line in expected if line not in PAGE.splitlines()] == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "trend", "line"),
+    [
+        ("CLIB", 0.1, "CLIB, all three"),
+        ("PL", -0.1, "PL, losses fall"),
+        ("PL, newcomers at 0", 0.1, "PL, newcomers start at H = 0, losses rise"),
+        ("PL, H drawn once", 0.0, "PL, each sample with a fixed H of its own"),
+    ],
+)
+def test_the_docs_have_what_the_rules_leave_in_memory(rule: str, trend: float, line: str) -> None:
+    small = Namespace(memory=1000, per_class=100, updates=1.0, seed=0)
+    found = composition.shares(*composition.RULES[rule], trend, small)
+    assert f"| {line} | {', '.join(f'{count:,}' for count in found)} |" in PAGE
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "tools").glob("*.py")), ids=lambda path: path.stem)
+def test_every_tool_finds_what_it_imports(path: Path) -> None:
+    assert callable(import_module(path.stem).main)
 
 
 def test_every_claim_has_evidence() -> None:

@@ -16,13 +16,16 @@ import numpy as np
 import torch
 
 from ramify.classes import Classes
-from ramify.memory import Examination, LeastImportant, Memory, PseudoLabel, Sweep, Update
+from ramify.memory import Column, Forward, LeastImportant, PseudoLabel, Sample, Sweep, Workbench
+from ramify.memory.workbench import Examination
+from ramify.networks import FeatureInputs, Heads, Model, Targets
+from ramify.randomness import Generators
 from ramify.streams import build_stream
 from ramify.taxonomy import read_taxonomy
 
 STREAM_BATCH, BATCH = 8, 16
 NOTHING = torch.zeros(0)
-PIXEL = torch.zeros(1, 1, 1, dtype=torch.uint8)
+VALUE = torch.zeros(1)
 RULES = {  # policy, and a newcomer's H
     "CLIB": ("clib", "mean of its class"),
     "PL": ("pl", "mean of its class"),
@@ -38,16 +41,42 @@ class Start(Sweep):
         super().__init__(period)
         self.start, self.rng = start, rng
 
-    def admitted(self, slot: int) -> None:
+    def admit(self, bench: Workbench, slot: int) -> None:
         """Give the newcomer its first H."""
-        super().admitted(slot)
+        super().admit(bench, slot)
         if self.start != "mean of its class":
-            self.memory.importance[slot] = self.rng.random() if self.start == "drawn" else 0.0
+            bench.memory["importance"][slot] = self.rng.random() if self.start == "drawn" else 0.0
 
-    def refresh(self) -> None:
+    def refresh(self, bench: Workbench) -> None:
         """Take new losses."""
         if self.start != "drawn":
-            super().refresh()
+            super().refresh(bench)
+
+
+class Simulated(Workbench):
+    """A memory without a network: losses are noise around `loss`, and nothing is predicted."""
+
+    def __init__(self, memory_size: int, keep: LeastImportant, levels: int, rng: np.random.Generator) -> None:
+        self.keep, self.depth, self.noise, self.loss = keep, levels, rng, 0.0
+        generators, inputs = Generators(0), FeatureInputs(1)
+        columns = {"inputs": Column(inputs.dtype, inputs.shape), **keep.columns}
+        model = Model(torch.nn.Identity(), Heads(1, generators["heads"]))
+        super().__init__(model, Classes(), inputs, memory_size, columns, generators, torch.device("cpu"))
+
+    def examine(self, slots: np.ndarray) -> Examination:
+        """Noise."""
+        return Examination(slots, self.loss + self.noise.normal(0, 1, len(slots)), self.silence(len(slots)))
+
+    def silence(self, count: int) -> np.ndarray:
+        """No prediction at any level: samples vote with the classes that they carry."""
+        return np.full((count, self.depth), -1)
+
+    def train(self) -> None:
+        """An update on a batch of the memory."""
+        batch = self.memory.batch(self.memory.sample(BATCH, self.noise))
+        forward = Forward(batch, NOTHING, NOTHING, NOTHING, Targets.of(batch.labels), self.levels, loss=0.0)
+        vars(forward)["predictions"] = self.silence(len(batch))  # instead of working them out from logits
+        self.keep.learned(self, forward)
 
 
 def shares(policy: str, start: str, trend: float, args: argparse.Namespace) -> list[int]:
@@ -56,25 +85,20 @@ def shares(policy: str, start: str, trend: float, args: argparse.Namespace) -> l
     leaves = np.repeat(np.arange(tree.leaves), args.per_class)
     stream = build_stream("multiple-depth", leaves, tree, args.seed)
     to_level = [tree.leaf_to(h) for h in range(1, tree.depth + 1)]
-    memory, classes, loss = Memory(args.memory, (1, 1, 1)), Classes(), 0.0
-
-    def examine(slots: np.ndarray) -> Examination:
-        return Examination(loss + rng.normal(0, 1, len(slots)), np.empty((len(slots), 0), np.int64))
-
     period = max(1, round(STREAM_BATCH * args.updates))
     importance = Start(period, start, rng)
-    keep = PseudoLabel(importance, exact=True) if policy == "pl" else LeastImportant(importance)
-    keep.bind(memory, classes, examine)
+    keep = PseudoLabel(importance, exact=False) if policy == "pl" else LeastImportant(importance)
+    bench = Simulated(args.memory, keep, tree.depth, rng)
+    memory, classes = bench.memory, bench.classes
     for i in range(len(stream)):
         path = [leaf_to[leaves[stream.image[i]]] for leaf_to in to_level]
-        known = [classes.find(h, int(c)) for h, c in enumerate(path, 1)]
         cls = classes.meet(int(stream.level[i]), int(stream.label[i]), i)
-        keep.offer(PIXEL, cls, np.array([-1 if k is None else k for k in known], np.int32))
+        known = [classes.find(h, int(c)) for h, c in enumerate(path, 1)]
+        keep.offer(bench, Sample(VALUE, tuple(c for c in known if c is not None), cls))
         if (i + 1) % STREAM_BATCH == 0:
-            loss += trend
+            bench.loss += trend
             for _ in range(period):
-                slots = memory.sample(BATCH, rng)
-                keep.trained(Update(slots, slots, 0.0, NOTHING, lambda: NOTHING, lambda: np.empty((0, 0))))
+                bench.train()
     return np.bincount(classes.level_of[memory.classes[: memory.size]], minlength=tree.depth + 1)[1:].tolist()
 
 

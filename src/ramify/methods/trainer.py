@@ -137,9 +137,10 @@ class Trainer(Workbench):
         arrivals, rehearse = arrived(self.waiting), self.recipe.rehearse
         self.due = rehearse.updates_due(self.credit)
         self.credit = max(0.0, self.credit - self.due)
+        labelled = self.memory.size > 0 or any(sample.labels for sample in self.waiting)
         while self.due:
             self.due -= 1
-            if len(self.classes):  # before the first label there is nothing to learn
+            if labelled:  # else there is nothing to learn yet
                 self.update(rehearse.compose(self, arrivals, self.settings.batch_size))
         for sample in self.waiting:
             self.recipe.keep.settle(self, sample)
