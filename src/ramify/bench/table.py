@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import torch
+
 from ramify.bench.augment import SHAPES, batch_making
 from ramify.bench.kernel import kernel_cost
 from ramify.bench.learner import one_at_a_time
@@ -14,14 +16,16 @@ from ramify.bench.measure import (
     admission,
     checkpoint_share,
     evaluation_ratio,
+    interleave,
     learning_memory,
     start_up,
     update_ratio,
     with_memory,
 )
 from ramify.bench.sweeps import no_op, overhead, ray_overhead, two_workers
-from ramify.bench.workload import Workload
+from ramify.bench.workload import Workload, bare_loop
 from ramify.methods import METHODS, make_settings
+from ramify.networks.precision import has_bf16
 from ramify.runs.presets import resolve
 
 SMALL = make_settings(updates_per_sample=1.0, network={"name": "resnet18", "width": 0.5})
@@ -88,6 +92,7 @@ def run_bench(quick: bool, show: Show) -> dict[str, Any]:
     ratio("pl-fms resnet34 paper", paper("pl-fms"), 0.92, 7, PERIOD)
     ratio("clib", small("clib"), 0.78)
     ratio("fms", small("fms"), 0.78)
+    _half_precision(report, tell, 3 if quick else 7)
     _larger_images(report, tell, 5 if quick else 15)
     if quick:
         return report
@@ -129,6 +134,24 @@ def _batches(report: dict[str, Any], tell: Show) -> None:
         report["batches"][name] = found = batch_making(images, size, autoaugment, repeats)
         for step, seconds in found.items():
             tell(Measured(f"{step}, batch of {name}", 1e6 * seconds, "µs"))
+
+
+def _half_precision(report: dict[str, Any], tell: Show, blocks: int) -> None:
+    """What bf16 gains with the paper's network, on one thread of a processor that has it."""
+    if not has_bf16(torch.device("cpu")):
+        return
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    work = paper("pl-fms")
+    half = replace(work, settings=replace(work.settings, precision="bf16"))
+    method = half.mid_stream()
+    report["precision"] = {}
+    for name, limit, bar in (("fp32", work, 1.3), ("bf16", half, 0.93)):
+        found = interleave(bare_loop(limit), method.updates, blocks, PERIOD)
+        report["precision"][name] = found
+        what = f"pl-fms resnet34 paper bf16, one thread, updates/s ÷ {name} limit"
+        tell(Measured(what, found["ratio"], "×", bar))
+    torch.set_num_threads(threads)
 
 
 def _larger_images(report: dict[str, Any], tell: Show, blocks: int) -> None:

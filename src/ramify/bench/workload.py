@@ -83,7 +83,7 @@ class MidStream:
 
 
 def bare_loop(work: Workload) -> Callable[[int], float]:
-    """The limit: forward, backward and a fused Adam step on a ready float batch of the same size."""
+    """The limit: forward, backward and a fused Adam step on a ready float batch, in the same precision."""
     chosen, size = work.settings.network, work.image_size
     backbone = build_backbone(chosen.name, chosen.stem, chosen.width, image_size=size)
     head = torch.nn.Linear(feature_size(backbone, ImageInputs(size)), sum(work.classes))
@@ -91,10 +91,14 @@ def bare_loop(work: Workload) -> Callable[[int], float]:
     images = torch.randn(work.settings.batch_size, 3, size, size)
     labels = torch.randint(sum(work.classes), (work.settings.batch_size,))
 
+    half = torch.autocast("cpu", torch.bfloat16, enabled=work.settings.precision == "bf16")
+
     def run(count: int) -> float:
         start = perf_counter()
         for _ in range(count):
-            loss = F.cross_entropy(head(backbone(images)), labels)
+            with half:
+                features = backbone(images)
+            loss = F.cross_entropy(head(features.float()), labels)
             loss.backward()  # type: ignore[no-untyped-call]
             adam.step()
             adam.zero_grad()
