@@ -90,12 +90,16 @@ class Workbench(Stateful):
         self.cost = Cost()
 
     @torch.no_grad()
-    def look(self, inputs: Tensor, weights: Weights | None = None) -> Tensor:
-        """Logits of samples as they are stored, not augmented, in evaluation mode; with other `weights`."""
+    def embed(self, inputs: Tensor, weights: Weights | None = None) -> tuple[Tensor, Tensor]:
+        """Features and logits of samples, not augmented, in evaluation mode; with other `weights`."""
         self.model.set_training(False)
         ready = self.inputs.ready(inputs.to(self.device, non_blocking=True))
-        logits: Tensor = torch.func.functional_call(self.model, weights or {}, (ready,))[1]
-        return logits
+        found: tuple[Tensor, Tensor] = torch.func.functional_call(self.model, weights or {}, (ready,))
+        return found
+
+    def look(self, inputs: Tensor, weights: Weights | None = None) -> Tensor:
+        """Their logits alone."""
+        return self.embed(inputs, weights)[1]
 
     def examine(self, slots: Ints) -> Examination:
         """What the model says of stored samples."""

@@ -6,17 +6,22 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
+import torch
 from torch import Tensor
 
 from ramify.hierarchy import Ties
 from ramify.hierarchy.means import MeanAnswers, ties_of
 from ramify.memory import Batch, Forward, Policy, Workbench
+from ramify.memory.workbench import LOOK, Weights
 from ramify.methods.averaging import Averaged
 from ramify.methods.er import er
 from ramify.methods.recipe import Recipe, method
 from ramify.methods.settings import Settings, check_bounds
 from ramify.methods.trainer import Trainer
 from ramify.networks import cross_entropy
+from ramify.networks.closed_form import discriminant
+from ramify.networks.heads import ROWS
 from ramify.networks.levels import like
 from ramify.randomness import Generators
 from ramify.training.objectives import CrossEntropy
@@ -35,6 +40,12 @@ class CanopySettings(Typed):
     """How much of the difference between batches and stream is taken out of the logits."""
     recent: float = 0.99
     """Share of the past in the running class frequencies of training batches."""
+    closed_form: float = 0.0
+    """Weight of the head in closed form, from the memory's features, beside the trained one; 0: none."""
+    shrinkage: float = 0.1
+    """How far its covariance is drawn towards a multiple of the identity."""
+    every: int = 1000
+    """Updates until it is made anew."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -99,20 +110,59 @@ class LevelShares(Policy):
 class FoundTree(Averaged):
     """Answers by averaged weights, read through the tree in the mean answers of training."""
 
-    _state: ClassVar[tuple[str, ...]] = (*Averaged._state, "answers")
+    _state: ClassVar[tuple[str, ...]] = (*Averaged._state, "answers", "head", "made_at")
 
-    def __init__(self, decay: float) -> None:
-        super().__init__(decay)
+    def __init__(self, own: CanopySettings) -> None:
+        super().__init__(own.average)
+        self.own = own
         self.answers = MeanAnswers()
+        self.head: Weights = {}  # rows and biases in closed form
+        self.made_at = -1  # updates then
 
     def learned(self, bench: Workbench, forward: Forward) -> None:
         """Follow the network and its answers."""
         super().learned(bench, forward)
         self.answers.learned(bench, forward)
 
+    def weights(self, trainer: Trainer) -> Weights:
+        """The average, and in its heads what is known in closed form."""
+        found = super().weights(trainer)
+        if not self.own.closed_form or not trainer.memory.size:
+            return found
+        if self.made_at < 0 or trainer.updates - self.made_at >= self.own.every:
+            self._make_head(trainer, found)
+        classes = len(self.head["biases"])
+        for block in range(-(-classes // ROWS)):
+            part = slice(block * ROWS, min(classes, (block + 1) * ROWS))
+            rows = slice(0, part.stop - part.start)
+            for kind in ("weights", "biases"):
+                name = f"heads.{kind}.{block}"
+                found[name] = found[name].clone()
+                found[name][rows] += self.own.closed_form * self.head[kind][part]
+        return found
+
+    def _make_head(self, trainer: Trainer, weights: Weights) -> None:
+        """From the features of all that is stored."""
+        memory, slots = trainer.memory, np.arange(trainer.memory.size)
+        parts = [trainer.embed(memory.batch(part).inputs, weights)[0] for part in _pieces(slots)]
+        trainer.cost.images_memory += len(slots)
+        labels = torch.from_numpy(memory.classes[slots].astype(np.int64))
+        rows, biases = discriminant(torch.cat(parts), labels, len(trainer.classes), self.own.shrinkage)
+        level_of, seen = trainer.classes.level_of, np.maximum(trainer.classes.seen, 1)
+        prior = np.log(seen / np.bincount(level_of, seen)[level_of]).astype(np.float32)
+        self.head = {
+            "weights": rows.to(trainer.device),
+            "biases": (biases + torch.from_numpy(prior)).to(trainer.device),
+        }
+        self.made_at = trainer.updates
+
     def ties(self, trainer: Trainer) -> Ties:
         """The tree in the mean answers."""
         return ties_of(trainer.classes, self.answers.means())
+
+
+def _pieces(slots: npt.NDArray[np.int64]) -> list[npt.NDArray[np.int64]]:
+    return [slots[start : start + LOOK] for start in range(0, len(slots), LOOK)]
 
 
 @method("canopy", settings={"canopy": CanopySettings}, decode="joint")
@@ -123,5 +173,5 @@ def canopy(settings: Settings, rng: Generators) -> Recipe:
         er(settings, rng),
         keep=LevelShares(rng["keep"]),
         minimise=PriorCorrected(own.prior, own.recent),
-        answer=FoundTree(own.average),
+        answer=FoundTree(own),
     )
