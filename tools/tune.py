@@ -21,6 +21,7 @@ import torch
 from ramify.cli.parser import set_values
 from ramify.datasets import Dataset, load_dataset
 from ramify.datasets.dataset import Split
+from ramify.hierarchy import ancestors_in
 from ramify.runs.folder import RunFolder
 from ramify.runs.presets import resolve
 from ramify.runs.run import Run
@@ -42,6 +43,37 @@ def held_out(dataset: Dataset) -> Dataset:
     return replace(dataset, **parts)
 
 
+def dump(run: Run, path: Path) -> None:
+    """What the learner knows at the end, as arrays."""
+    trainer, evaluator = run.trainer, run.evaluator
+    trainer.prepare()
+    weights, memory = trainer.weights(), trainer.memory
+
+    def features(images: torch.Tensor) -> np.ndarray:
+        return torch.cat([trainer.embed(part, weights)[0] for part in torch.split(images, 256)]).numpy()
+
+    count = len(trainer.classes)
+    answers = getattr(trainer.recipe.answer, "answers", None)
+    np.savez(
+        path,
+        test=features(torch.from_numpy(np.ascontiguousarray(evaluator.images))),
+        truth=evaluator.truth,
+        memory=features(memory["inputs"][: memory.size]),
+        memory_classes=memory.classes[: memory.size],
+        rows=torch.cat([weights[n] for n in sorted(weights) if n.startswith("heads.weights")])[
+            :count
+        ].numpy(),
+        biases=torch.cat([weights[n] for n in sorted(weights) if n.startswith("heads.biases")])[
+            :count
+        ].numpy(),
+        level_of=trainer.classes.level_of,
+        labels=np.array(trainer.classes.labels),
+        seen=trainer.classes.seen,
+        means=np.zeros((0, 0)) if answers is None else answers.means(),
+        true_ancestors=ancestors_in(evaluator.tree, trainer.classes, by_index=True),
+    )
+
+
 def main() -> None:
     """Run one try."""
     parser = argparse.ArgumentParser()
@@ -52,6 +84,9 @@ def main() -> None:
     parser.add_argument("changes", nargs="*", metavar="FIELD=VALUE")
     parser.add_argument("--data-dir")
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument(
+        "--dump", type=Path, help="features, heads and answers at the end, to try decodings on"
+    )
     args = parser.parse_args()
     torch.set_num_threads(1)
     config = resolve("study", args.method, "cifar100", args.setup)
@@ -72,6 +107,8 @@ def main() -> None:
         "images": result.images_forward + result.images_memory,
         "seconds": round(result.seconds),
     }
+    if args.dump:
+        dump(run, args.dump)
     args.out.parent.mkdir(parents=True, exist_ok=True)
     with args.out.open("a") as file:
         file.write(json.dumps(line) + "\n")
