@@ -52,7 +52,10 @@ def dump(run: Run, path: Path) -> None:
     def features(images: torch.Tensor) -> np.ndarray:
         return torch.cat([trainer.embed(part, weights)[0] for part in torch.split(images, 256)]).numpy()
 
-    count = len(trainer.classes)
+    def heads(kind: str) -> np.ndarray:
+        blocks = [weights[name] for name in sorted(weights) if name.startswith(f"heads.{kind}")]
+        return torch.cat(blocks)[: len(trainer.classes)].numpy()
+
     answers = getattr(trainer.recipe.answer, "answers", None)
     np.savez(
         path,
@@ -84,9 +87,7 @@ def main() -> None:
     parser.add_argument("changes", nargs="*", metavar="FIELD=VALUE")
     parser.add_argument("--data-dir")
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument(
-        "--dump", type=Path, help="features, heads and answers at the end, to try decodings on"
-    )
+    parser.add_argument("--dump", type=Path, help="features, heads and answers at the end, as .npz")
     args = parser.parse_args()
     torch.set_num_threads(1)
     config = resolve("study", args.method, "cifar100", args.setup)
