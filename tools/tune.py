@@ -63,12 +63,8 @@ def dump(run: Run, path: Path) -> None:
         truth=evaluator.truth,
         memory=features(memory["inputs"][: memory.size]),
         memory_classes=memory.classes[: memory.size],
-        rows=torch.cat([weights[n] for n in sorted(weights) if n.startswith("heads.weights")])[
-            :count
-        ].numpy(),
-        biases=torch.cat([weights[n] for n in sorted(weights) if n.startswith("heads.biases")])[
-            :count
-        ].numpy(),
+        rows=heads("weights"),
+        biases=heads("biases"),
         level_of=trainer.classes.level_of,
         labels=np.array(trainer.classes.labels),
         seen=trainer.classes.seen,
