@@ -32,7 +32,8 @@ class StudyFolder:
         folder = RunFolder(self.of(run))
         if not folder.finished():
             return None
-        there = read_config(folder.about()["config"], f"{folder.path}/config.json")
+        about = folder.about()["config"]
+        there = read_config(about, f"{folder.path}/config.json", own_code=True)  # the study has imported it
         config = run.config
         if config.precision == "auto":  # the run says what was measured
             config = replace(config, precision=there.precision)
