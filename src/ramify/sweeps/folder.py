@@ -33,7 +33,8 @@ class StudyFolder:
         if not folder.finished():
             return None
         about = folder.about()["config"]
-        there = read_config(about, f"{folder.path}/config.json", own_code=True)  # the study has imported it
+        imported = (about.get("method"), about.get("setup")) == (run.config.method, run.config.setup)
+        there = read_config(about, f"{folder.path}/config.json", own_code=imported)
         config = run.config
         if config.precision == "auto":  # the run says what was measured
             config = replace(config, precision=there.precision)
