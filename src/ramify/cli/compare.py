@@ -17,7 +17,7 @@ def main(argv: list[str]) -> int:
     from ramify.reports.data import load_run
     from ramify.reports.render import FORMATS, print_table
     from ramify.reports.series import scenarios
-    from ramify.reports.tables import scenario_table
+    from ramify.reports.tables import scenario_table, with_code_note
     from ramify.reports.words import scale
     from ramify.reports.write import write_report
     from ramify.sweeps.study import Study
@@ -39,7 +39,7 @@ def main(argv: list[str]) -> int:
         return 1
     runs = [load_run(out / run.name) for run in finished]
     for scenario in scenarios(runs):
-        table = scenario_table(scenario, args.metric, scale(scenario.runs))
+        table = with_code_note(scenario_table(scenario, args.metric, scale(scenario.runs)), scenario.runs)
         if args.format == "text" and args.to is None and sys.stdout.isatty():
             from rich.console import Console
 

@@ -43,7 +43,15 @@ def carry_out(study: Study, args: argparse.Namespace, out: Path) -> bool:
     if not args.no_run:
         from ramify.sweeps.sweep import sweep
 
-        sweep(study, out, chosen_engine(args, out), chosen_how(args), shared=True, retries=args.retries)
+        sweep(
+            study,
+            out,
+            chosen_engine(args, out),
+            chosen_how(args),
+            shared=True,
+            retries=args.retries,
+            rerun=args.rerun,
+        )
     return True
 
 

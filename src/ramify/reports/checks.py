@@ -14,7 +14,12 @@ from ramify.evaluation.anytime import Record
 from ramify.runs.result import Result
 from ramify.taxonomy import Taxonomy
 
-PARTS: dict[str, type] = {"dataset": dict, "versions": dict, "command": list}  # of config.json, where given
+PARTS: dict[str, type] = {
+    "dataset": dict,
+    "versions": dict,
+    "command": list,
+    "code": dict,
+}  # of config.json, where given
 
 
 def check_facts(facts: Mapping[str, Any], where: str) -> None:

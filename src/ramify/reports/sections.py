@@ -22,7 +22,7 @@ from ramify.reports.palette import Style
 from ramify.reports.render import figure, sigmas
 from ramify.reports.series import Scenario, Series, differing
 from ramify.reports.tables import METRICS, SCALARS, Entry, Table, scalar_figures, scenario_table
-from ramify.reports.words import Progress, scale
+from ramify.reports.words import Progress, mixed_code, scale
 from ramify.sweeps.words import duration
 
 Datasets = Callable[[RunData], Dataset | None]
@@ -52,6 +52,8 @@ def switches(series: Sequence[tuple[str, str, Style]]) -> Markup:
 def scenario(part: Scenario, number: int, datasets: Datasets | None, live: bool) -> Markup:
     """One kind of stream: tables, curves, details, settings, runs."""
     blocks: list[Markup | None] = [el("h2", part.title), el("p", scale(part.runs), class_="faint")]
+    if mixed := mixed_code(part.runs):
+        blocks.append(el("p", mixed, class_="warn"))
     if live:
         blocks.append(runs_section(part, live, number))
     blocks += [tables_section(part), curves_section(part), details_section(part, number, datasets)]

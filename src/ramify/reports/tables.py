@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from ramify.reports.data import RunData
 from ramify.reports.paper import paper_figure
 from ramify.reports.series import Scenario, Series
 from ramify.reports.statistics import ALPHA, LEAST_SEEDS, Comparison, Figure, gap, holm, paired
+from ramify.reports.words import mixed_code
 from ramify.runs.result import Result
 
 TEST = "Best against second: paired t-test over seeds, p after Holm's correction for all columns."
@@ -154,6 +156,12 @@ def scenario_table(scenario: Scenario, metric: str = "final_accuracy", note: str
                 paper[series.label] = [paper_figure(*where, level) for level in levels]
     doc = f"{METRICS[metric]} {note}".rstrip()
     return build_table(scenario.title, columns, ours, paper, doc, lower_is_better=metric == "forgetting")
+
+
+def with_code_note(table: Table, runs: Sequence[RunData]) -> Table:
+    """The table with a note first where its runs are not all of one code."""
+    note = mixed_code(runs)
+    return table if note is None else replace(table, notes=(note, *table.notes))
 
 
 METRICS = {

@@ -27,6 +27,7 @@ from ramify.errors import RamifyError
 from ramify.evaluation.anytime import Record
 from ramify.files import beside, check_format, fitting, read_json, sync, write_atomic, writing
 from ramify.locks import HOLDER, LOCK, Held, hold_folder
+from ramify.runs.code import changed_code, code_of
 from ramify.runs.result import Result
 from ramify.taxonomy import write_taxonomy
 
@@ -130,7 +131,8 @@ class RunFolder:
         facts["dataset"] |= {"name": run.dataset.name, "notes": list(run.dataset.notes)}
         facts["stream"] |= {"tasks": run.stream.summary()}
         where = {"preset": preset, "device": str(run.trainer.device), "execution": execution}
-        about = {"format": FORMAT, **facts, **where, **circumstances(), "resumed": []}
+        code = {"code": code_of(run.config)}
+        about = {"format": FORMAT, **facts, **where, **circumstances(), **code, "resumed": []}
         with writing(self.path):
             self._sweep()
         new = self.path / NEW
@@ -152,8 +154,14 @@ class RunFolder:
         with writing(self.path):
             self._sweep()
         write_atomic(self.path / "records.jsonl", "".join(map(_line, run.records)), make_folder=False)
-        about, now = self.about(), circumstances()
-        about["resumed"].append({"samples": run.position, **now})
+        about, now, code = self.about(), circumstances(), code_of(run.config)
+        if other := changed_code(about, code):
+            log.warning(
+                "the code of %s has changed since this run was begun: what it learned before stands; begin "
+                "again with --force for one code throughout",
+                ", ".join(other),
+            )
+        about["resumed"].append({"samples": run.position, **now, "code": code})
         self._write_json("config.json", about)
         then = {"torch": about["versions"].get("torch"), "device": about["device"], **about["machine"]}
         here = {"torch": now["versions"]["torch"], "device": str(run.trainer.device), **now["machine"]}

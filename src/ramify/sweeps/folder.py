@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ramify.errors import RamifyError
 from ramify.files import check_format, fitting, read_json, write_atomic
+from ramify.runs.code import changed_code, code_of
 from ramify.runs.config import read_config
 from ramify.runs.folder import RunFolder
 from ramify.runs.result import Result
@@ -39,6 +40,15 @@ class StudyFolder:
                 f"{folder.path} holds a run with other settings under this name; move it out of the way"
             )
         return folder.result()
+
+    def changed(self, study: Study) -> dict[str, list[str]]:
+        """The finished runs whose code is another one now, by name, and which modules changed."""
+        found: dict[str, list[str]] = {}
+        for run in study:
+            folder = RunFolder(self.of(run))
+            if folder.finished() and (other := changed_code(folder.about(), code_of(run.config))):
+                found[run.name] = other
+        return found
 
     def results(self, study: Study) -> dict[str, Result]:
         """The results of the runs that are finished, by name."""

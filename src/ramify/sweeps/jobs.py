@@ -77,6 +77,8 @@ class RunJob:
     folder: Path
     how: How = field(default_factory=How)
     after: frozenset[str] = frozenset()
+    anew: bool = False
+    """Whether a finished run is to be overwritten; what was begun for that goes on."""
 
     @property
     def name(self) -> str:
@@ -96,12 +98,14 @@ class RunJob:
 
     def _go(self, folder: Path, keep: Callable[[], None]) -> None:
         how, watch, patience = self.how, _watch(folder, keep), time.monotonic() + PATIENCE
+        force = self.anew and RunFolder(folder).finished()
         while True:
             try:
                 run_config(
                     self.run.config,
                     folder,
-                    resume=True,
+                    resume=not force,
+                    force=force,
                     device=how.device,
                     threads=how.threads,
                     data_dir=how.data_dir,
@@ -165,14 +169,17 @@ class AnswerJob:
         return Outcome(why, again=True)
 
 
-def jobs_for(run: StudyRun, folder: Path, how: How, places: int) -> list[RunJob | AnswerJob]:
+def jobs_for(
+    run: StudyRun, folder: Path, how: How, places: int, anew: bool = False
+) -> list[RunJob | AnswerJob]:
     """The job of a run, after one for each of its answers but the last where these can go side by side."""
     config = run.config
     if places == 1 or how.store is not None or not answers_alone(config):
-        return [RunJob(run, folder, how)]
+        return [RunJob(run, folder, how, anew=anew)]
     asked = list(evaluated_at(config, prepare_stream(config, prepare_dataset(config, how.data_dir))))
-    answers = [AnswerJob(run, folder, how, at) for at in asked[len(RunFolder(folder).records()) : -1]]
-    return [*answers, RunJob(run, folder, how, frozenset(job.name for job in answers))]
+    done = 0 if anew else len(RunFolder(folder).records())
+    answers = [AnswerJob(run, folder, how, at) for at in asked[done:-1]]
+    return [*answers, RunJob(run, folder, how, frozenset(job.name for job in answers), anew)]
 
 
 def outcome_of(error: Exception) -> Outcome:
