@@ -26,6 +26,8 @@ from ramify.runs.run import Run, evaluated_at, prepare_dataset, prepare_stream
 from ramify.sweeps.store import working_copy
 from ramify.sweeps.study import StudyRun
 
+log = logging.getLogger("ramify")
+
 PROGRESS, LOG, ERRORS = "progress.json", "log.txt", "errors.txt"
 PATIENCE = 60.0  # seconds until a folder that another process works in is given up
 
@@ -212,8 +214,8 @@ def _watch(folder: Path, keep: Callable[[], None], every: float = 1.0) -> Callab
             keep()
         for record in run.records[logged:]:
             figures = "  ".join(f"{level}: {100 * value:.1f}" for level, value in record.accuracy.items())
-            print(
-                f"{record.samples}/{len(run.stream)} samples  {record.updates} updates  {figures}", flush=True
+            log.info(
+                "%d/%d samples  %d updates  %s", record.samples, len(run.stream), record.updates, figures
             )
         logged = len(run.records)
 
@@ -238,19 +240,21 @@ def _write_progress(path: Path, run: Run) -> None:
 def logged(path: Path) -> Iterator[None]:
     """Send all that this process prints, and ramify's own log, to the end of a file."""
     kept = os.dup(1), os.dup(2)
-    handler = logging.StreamHandler(sys.stderr)
+    handler, level = logging.StreamHandler(sys.stderr), log.level
     with path.open("ab", buffering=0) as file:
         sys.stdout.flush()
         sys.stderr.flush()
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
-        logging.getLogger("ramify").addHandler(handler)
+        log.addHandler(handler)
+        log.setLevel(logging.INFO)
         try:
             yield
         finally:
             sys.stdout.flush()
             sys.stderr.flush()
-            logging.getLogger("ramify").removeHandler(handler)
+            log.removeHandler(handler)
+            log.setLevel(level)
             for number, saved in enumerate(kept, 1):
                 os.dup2(saved, number)
                 os.close(saved)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import logging
 from pathlib import Path
 from typing import Literal
 
@@ -19,6 +19,8 @@ from ramify.sweeps.store import Store
 from ramify.sweeps.study import Study, StudyRun
 from ramify.sweeps.table import RunTable
 from ramify.sweeps.words import duration, some
+
+log = logging.getLogger("ramify")
 
 
 def sweep(
@@ -50,7 +52,7 @@ def sweep(
     results = folder.results(study)
     changed = folder.changed(study)
     anew = set(changed) if rerun == "changed" else set()
-    if changed and not anew and not quiet:
+    if changed and not anew:
         _say_changed(changed)
     missing = [run for run in study if run.name not in results or run.name in anew]
     if missing:
@@ -111,14 +113,15 @@ def _paper_seconds(study: Study, results: dict[str, Result], how: How) -> float 
 def _say_changed(changed: dict[str, list[str]]) -> None:
     modules = ", ".join(sorted({name for names in changed.values() for name in names}))
     count = "1 finished run is" if len(changed) == 1 else f"{len(changed)} finished runs are"
-    sys.stderr.write(
-        f"{count} of other code than there is now ({modules} changed): {some(changed)}; "
-        "--rerun changed runs them again\n"
+    log.warning(
+        "%s of other code than there is now (%s changed): %s; --rerun changed runs them again",
+        count,
+        modules,
+        some(changed),
     )
 
 
 def _say_totals(results: dict[str, Result], paper: float | None) -> None:
-    sys.stderr.write(f"{Totals.of(results.values())}\n")
+    log.info("%s", Totals.of(results.values()))
     if paper is not None:
-        words = "with the paper's settings, by multiply-adds: about"
-        sys.stderr.write(f"{words} {duration(paper)} of computing\n")
+        log.info("with the paper's settings, by multiply-adds: about %s of computing", duration(paper))
