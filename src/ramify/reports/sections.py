@@ -124,8 +124,12 @@ def panels(found: Sequence[Panel | None], title: str, text: str = "", wide: bool
     drawn = [panel.svg() for panel in found if panel is not None]
     if not drawn:
         return None
-    grid = el("div", *drawn, class_="scroll wide" if wide else "panels")
-    return join([el("h3", title), el("p", text, class_="faint") if text else None, grid])
+    columns = {3: " three", 4: " four", 5: " three", 6: " three"}.get(len(drawn), "")
+    grid = el("div", *drawn, class_="scroll wide" if wide else f"panels{columns}")
+    sign = (
+        el("p", "Wider than this page: scroll sideways for the rest.", class_="more-sign") if wide else None
+    )
+    return join([el("h3", title), el("p", text, class_="faint") if text else None, sign, grid])
 
 
 def curves_section(part: Scenario) -> Markup:
@@ -265,6 +269,8 @@ def _run(run: RunData, name: str, key: str) -> list[Markup]:
     progress = Progress.of(run)
     if run.result is not None:
         state = f"finished: {run.result.updates:,} updates in {duration(run.result.seconds)}"
+    elif run.failure is not None:
+        state = f"failed at {progress.done:,} of {progress.total:,} samples: {run.failure}"
     elif progress.speed is None:
         state = f"begun {run.facts.get('started', '')}, no evaluation yet"
     else:
