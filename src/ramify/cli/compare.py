@@ -6,8 +6,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from ramify.cli.parser import Parser, set_values
-from ramify.cli.studying import add_options, carry_out, deliver
+from ramify.cli.parser import Parser
+from ramify.cli.studying import add_options, carry_out, deliver, run_values
 
 
 def main(argv: list[str]) -> int:
@@ -26,7 +26,7 @@ def main(argv: list[str]) -> int:
         "dataset": args.dataset,
         "setup": args.setup,
         "single_depth.labels": args.labels,
-        **set_values(args.set),
+        **run_values(args),
     }
     axes = {"method": args.methods.split(","), "seed": list(args.seeds)}
     study = Study.of("compare", axes, fixed, args.preset)

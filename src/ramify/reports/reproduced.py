@@ -27,7 +27,7 @@ def reproduced_table(chosen: Reproduction, folder: Path) -> Table:
     for condition in chosen.conditions:
         for level in _levels(condition, loaded):
             flat = condition.setup in ("disjoint", "blurry", "i-blurry")
-            columns.append(Column((*condition.heading, *(() if flat else (f"H={level}",)))))
+            columns.append(Column((*condition.heading, *(() if flat else (f"level {level}",)))))
             where.append((condition, level))
     labels = [line.label for line in chosen.artefact.lines]
     ours = {label: [_figure(loaded[c, label], level) for c, level in where] for label in labels}

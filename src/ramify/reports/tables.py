@@ -17,7 +17,7 @@ TEST = "Best against second: paired t-test over seeds, p after Holm's correction
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its headings from the outermost in, such as ("single-label", "cifar100", "H=1")."""
+    """A column: its headings from the outermost in, such as ("single-label", "cifar100", "level 1")."""
 
     heading: tuple[str, ...]
 
@@ -145,7 +145,7 @@ def seeds_figure(series: Series, metric: str, level: int) -> Figure | None:
 def scenario_table(scenario: Scenario, metric: str = "final_accuracy", note: str = "") -> Table:
     """The table of one scenario; final accuracies have the paper's beside them, where it has them."""
     levels = range(1, scenario.tree.depth + 1)
-    columns = [Column((f"H={level}",)) for level in levels]
+    columns = [Column((f"level {level}",)) for level in levels]
     ours = {s.label: [seeds_figure(s, metric, level) for level in levels] for s in scenario.series}
     paper: dict[str, list[Figure | None]] = {}
     if metric == "final_accuracy":
