@@ -15,6 +15,7 @@ def main(argv: list[str]) -> int:
     args = _parser().parse_args(argv)
 
     from ramify.reports.data import load_run
+    from ramify.reports.measures import find_measure
     from ramify.reports.render import FORMATS, print_table
     from ramify.reports.series import scenarios
     from ramify.reports.tables import scenario_table, with_code_note
@@ -30,6 +31,8 @@ def main(argv: list[str]) -> int:
     }
     axes = {"method": args.methods.split(","), "seed": list(args.seeds)}
     study = Study.of("compare", axes, fixed, args.preset)
+    if args.metric not in _recorded(study.runs[0].config.metrics):
+        find_measure(args.metric)  # a mistake is told before anything runs
     out = args.out or Path("runs/compare")
     if not carry_out(study, args, out):
         return 0
@@ -51,6 +54,13 @@ def main(argv: list[str]) -> int:
     return 0
 
 
+def _recorded(metrics: tuple[str, ...] | None) -> set[str]:
+    """The names under which metrics of one's own are recorded."""
+    from ramify.evaluation.own import find_metrics
+
+    return {one.name for one in find_metrics(metrics or ())}
+
+
 def _parser() -> argparse.ArgumentParser:
     from ramify.streams import SETUPS
 
@@ -69,9 +79,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--labels", choices=("single", "dual"), default="single", help="for single-depth")
     parser.add_argument(
         "--metric",
-        choices=("final_accuracy", "auc", "average_accuracy", "forgetting"),
         default="final_accuracy",
-        help="what to compare (default: final_accuracy)",
+        metavar="NAME",
+        help="what to compare (default: final_accuracy): balanced_accuracy, auc, average_accuracy, "
+        "forgetting, consistency, path_accuracy, severity, updates, seconds, peak_memory, decoded.WAY "
+        "(heads, path, crm, up, joint; path-true, … through the dataset's tree), or package.module:name for "
+        "your own",
     )
     parser.add_argument("--format", choices=("text", "markdown", "latex", "csv"), default="text")
     add_options(parser)

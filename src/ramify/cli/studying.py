@@ -28,6 +28,7 @@ RUN_OPTIONS: dict[str, tuple[type, str]] = {
     "eval_images": (int, "test images of the periodic evaluations"),
     "eval_at": (str, "any-time or task-ends"),
     "decode": (str, "how answers are read: heads, path, crm, up, joint"),
+    "metrics": (str, "metrics of your own to record, package.module:name"),
     "precision": (str, "fp32, bf16 or auto"),
 }
 
@@ -48,7 +49,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     stream = parser.add_argument_group("what is learned, as `ramify run` takes it (default: the preset's)")
     for name, (kind, text) in RUN_OPTIONS.items():
-        many = {"nargs": "+"} if name == "levels" else {}
+        many = {"nargs": "+"} if name in ("levels", "metrics") else {}
         stream.add_argument(f"--{name.replace('_', '-')}", type=kind, help=text, **many)  # type: ignore[arg-type]
     parser.add_argument("--plan", action="store_true", help="print the runs and their time; run nothing")
     parser.add_argument("--no-run", action="store_true", help="make do with the runs that are finished")

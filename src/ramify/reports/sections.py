@@ -17,11 +17,12 @@ from ramify.reports.figures.memory import memory_panels
 from ramify.reports.figures.panel import Panel, sample
 from ramify.reports.figures.tree import tree_panel
 from ramify.reports.markup import Markup, el, join
+from ramify.reports.measures import METRICS, SCALARS
 from ramify.reports.mistakes import Mistake, thumbnail, worst_mistakes
 from ramify.reports.palette import Style
 from ramify.reports.render import figure, sigmas
 from ramify.reports.series import Scenario, Series, differing
-from ramify.reports.tables import METRICS, SCALARS, Entry, Table, scalar_figures, scenario_table
+from ramify.reports.tables import Entry, Table, scalar_figures, scenario_table
 from ramify.reports.words import Progress, mixed_code, scale
 from ramify.sweeps.words import duration
 
@@ -68,7 +69,8 @@ def tables_section(part: Scenario) -> Markup | None:
     if not any(series.results() for series in part.series):
         return None
     keys = [series.key for series in part.series]
-    first, *others = [scenario_table(part, metric) for metric in METRICS]
+    own = dict.fromkeys(name for run in part.runs if run.result for name in run.result.metrics)
+    first, *others = [scenario_table(part, metric) for metric in (*METRICS, *own)]
     filled = [table for table in others if any(entry.ours for row in table.rows for entry in row.entries)]
     more = [join([el("p", table.caption, class_="faint"), table_html(table, keys)]) for table in filled]
     return join(

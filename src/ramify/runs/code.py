@@ -22,7 +22,7 @@ def code_of(config: Config) -> dict[str, str]:
 
 def _modules(config: Config) -> list[str]:
     """The modules of one's own behind a config; a method may also be registered under a plain name."""
-    named = [config.method, config.network.name, config.setup]
+    named = [config.method, config.network.name, config.setup, *(config.metrics or ())]
     modules = [name.partition(":")[0] for name in named if ":" in name]
     for name, find in ((config.method, find_method), (config.setup, find_setup)):
         if ":" not in name:

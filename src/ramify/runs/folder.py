@@ -81,7 +81,12 @@ class RunFolder:
         """The code of one's own, `package.module:name`, that the run's config has ramify import, if any."""
         config = self.about()["config"]
         with fitting(self.path / "config.json"):
-            names = (config["method"], config["network"]["name"], config["setup"])
+            names = (
+                config["method"],
+                config["network"]["name"],
+                config["setup"],
+                *(config.get("metrics") or ()),
+            )
             return next((name for name in names if ":" in name), None)
 
     def begun(self) -> bool:
@@ -269,7 +274,7 @@ def _record(line: bytes, where: str) -> Record:
 
 
 def _line(record: Record) -> str:
-    return json.dumps(vars(record)) + "\n"
+    return json.dumps(record.to_dict()) + "\n"
 
 
 def circumstances() -> dict[str, Any]:
