@@ -17,7 +17,9 @@ import ramify
 from ramify import Learner, RamifyError, Taxonomy
 from ramify.cli import main
 from ramify.methods.checks import SIZE, ToyNetwork
+from ramify.runs import run_config
 from ramify.taxonomy.show import render
+from tiny_runs import tiny
 
 NETWORK = "ramify.methods.checks:ToyNetwork"
 
@@ -150,6 +152,19 @@ def test_naming_the_network_allows_that_code_and_no_other(tmp_path: Path) -> Non
     Learner("er", image_size=16, network={"name": "resnet18", "width": 0.05}).save(tmp_path / "plain")
     with pytest.raises(RamifyError, match="was made with resnet18, not with code of your own"):
         Learner.load(tmp_path / "plain", network=NETWORK)
+
+
+def test_a_run_with_a_network_of_ones_own_opens_where_its_code_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_config(tiny("er"), tmp_path / "run")
+    photo = tmp_path / "photo.png"
+    Image.new("RGB", (8, 8), (20, 160, 60)).save(photo)
+    asked = ["predict", str(tmp_path / "run"), str(photo), "--json"]
+    assert main(asked) == 2
+    assert "--network package.module:factory" in capsys.readouterr().err
+    assert main([*asked, "--network", "tiny_runs:network"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["levels"].keys() == {"1", "2", "3"}
 
 
 def test_the_library_prints_nothing_and_the_command_shows_its_log(

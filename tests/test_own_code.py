@@ -19,6 +19,9 @@ from ramify.runs import run_config
 from ramify.runs.checkpoint import Checkpoints
 from ramify.runs.code import changed_code
 from ramify.runs.run import Run
+from ramify.sweeps.experiments import ARTEFACTS, Reproduction
+from ramify.sweeps.study import Study
+from ramify.typed import to_dict
 from sweeping import TOML
 from tiny_runs import tiny
 
@@ -120,6 +123,14 @@ def test_a_sweep_names_runs_of_changed_code_and_runs_them_again_when_asked(
     assert main([*command, "--rerun", "changed"]) == 0
     again = results()
     assert {name for name in first if first[name] != again[name]} == {own}
+    (desk / "runs" / own / "result.json").unlink()  # as if it had been killed at the end
+    (desk / "mine_part.py").write_text(PART.format("0.0125"))
+    capsys.readouterr()
+    assert main(command) == 0
+    assert f"begun with other code than they go on with: {own}" in capsys.readouterr().err
+    assert "the code of mine has changed" in (desk / "runs" / own / "log.txt").read_text()
+    assert main([*command, "--rerun", "changed"]) == 0
+    again = results()
     capsys.readouterr()
     assert main([*command, "--rerun", "changed"]) == 0
     assert "other code" not in capsys.readouterr().err
@@ -158,3 +169,31 @@ def test_tables_and_reports_name_runs_of_another_code(tmp_path: Path) -> None:
     assert mixed_code(runs) == line
     assert report_html(runs).count(line) == 1
     assert mixed_code([runs[0], *runs[2:]]) is None
+
+
+def test_compare_and_reproduce_name_runs_of_another_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fill(study: Study) -> None:
+        for number, run in enumerate(study):
+            folder = make_run(tmp_path / run.name)
+            about = json.loads((folder / "config.json").read_text())
+            about |= {"config": to_dict(run.config), "started": f"2026-01-0{number + 1}"}
+            about["code"] = {"ramify": f"0.{number}"}
+            (folder / "config.json").write_text(json.dumps(about))
+
+    where = ["--preset", "quick", "--no-run", "--out", str(tmp_path), "--seeds", "0,1"]
+    fill(Study.of("compare", {"method": ["er"], "seed": [0, 1]}))
+    for form, stream in (("text", "out"), ("csv", "err")):
+        assert main(["compare", "--methods", "er", "--format", form, *where]) == 0
+        assert "Not all runs are of one code (ramify differs); of older code: er-" in " ".join(
+            getattr(capsys.readouterr(), stream).split()
+        )
+    chosen = Reproduction(ARTEFACTS["table6"], "quick", (0, 1), ["cifar100"])
+    (tmp_path / "again").mkdir()
+    first = next(iter(chosen.cells.values()))
+    tmp_path = tmp_path / "again"
+    fill(Study("few", tuple(first)))
+    where[where.index("--out") + 1] = str(tmp_path)
+    assert main(["reproduce", "table6", "--dataset", "cifar100", *where]) == 0
+    assert "Not all runs are of one code (ramify differs)" in " ".join(capsys.readouterr().out.split())

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from ramify.cli.parser import Parser
-from ramify.cli.studying import add_options, carry_out, deliver, run_values
+from ramify.cli.studying import add_options, carry_out, print_or_deliver, run_values
 
 
 def main(argv: list[str]) -> int:
@@ -16,7 +16,6 @@ def main(argv: list[str]) -> int:
 
     from ramify.reports.data import load_run
     from ramify.reports.measures import find_measure
-    from ramify.reports.render import FORMATS, print_table
     from ramify.reports.series import scenarios
     from ramify.reports.tables import scenario_table, with_code_note
     from ramify.reports.words import scale
@@ -43,12 +42,7 @@ def main(argv: list[str]) -> int:
     runs = [load_run(out / run.name) for run in finished]
     for scenario in scenarios(runs):
         table = with_code_note(scenario_table(scenario, args.metric, scale(scenario.runs)), scenario.runs)
-        if args.format == "text" and args.to is None and sys.stdout.isatty():
-            from rich.console import Console
-
-            print_table(table, Console())
-        else:
-            deliver(FORMATS[args.format](table), args.to)
+        print_or_deliver(table, args.format, args.to, scenario.runs)
     write_report(runs, out / "report.html", "ramify compare", args.data_dir)
     sys.stderr.write(f"report: {out / 'report.html'}\n")
     return 0

@@ -11,6 +11,10 @@ from ramify.cli.engines import add_engine_options, chosen_engine, chosen_how
 from ramify.cli.parser import set_values
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ramify.reports.data import RunData
+    from ramify.reports.tables import Table
     from ramify.sweeps.study import Study
 
 
@@ -83,6 +87,21 @@ def carry_out(study: Study, args: argparse.Namespace, out: Path) -> bool:
             rerun=args.rerun,
         )
     return True
+
+
+def print_or_deliver(table: Table, form: str, to: Path | None, runs: Sequence[RunData]) -> None:
+    """A table to the terminal, or to a file; a CSV has no notes, so what must be said goes to stderr."""
+    from ramify.reports.render import FORMATS, print_table
+    from ramify.reports.words import mixed_code
+
+    if form == "text" and to is None and sys.stdout.isatty():
+        from rich.console import Console
+
+        print_table(table, Console())
+        return
+    deliver(FORMATS[form](table), to)
+    if form == "csv" and (note := mixed_code(runs)):
+        sys.stderr.write(f"{note}\n")
 
 
 def deliver(text: str, to: Path | None) -> None:

@@ -41,11 +41,16 @@ def reproduced_table(chosen: Reproduction, folder: Path) -> Table:
 
 def reproduced_figure(chosen: Reproduction, folder: Path) -> Drawing:
     """The curves, from the runs below a folder that are finished."""
-    runs = [run for cell in _load(chosen, folder).values() for run in cell]
+    runs = finished_runs(chosen, folder)
     if not runs:
         raise RamifyError(f"no run of {chosen.artefact.name} is finished below {folder}: leave out --no-run")
     caption = " ".join(filter(None, [scale(runs), mixed_code(runs)]))
     return anytime_figure(chosen.artefact.title, scenarios(runs), caption)
+
+
+def finished_runs(chosen: Reproduction, folder: Path) -> list[RunData]:
+    """The runs below a folder that it is made of."""
+    return [run for cell in _load(chosen, folder).values() for run in cell]
 
 
 def _load(chosen: Reproduction, folder: Path) -> Loaded:

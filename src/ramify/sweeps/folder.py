@@ -41,12 +41,13 @@ class StudyFolder:
             )
         return folder.result()
 
-    def changed(self, study: Study) -> dict[str, list[str]]:
-        """The finished runs whose code is another one now, by name, and which modules changed."""
+    def changed(self, study: Study, finished: bool = True) -> dict[str, list[str]]:
+        """The finished (or else the unfinished) runs whose code is another one now, and which modules changed."""
         found: dict[str, list[str]] = {}
         for run in study:
             folder = RunFolder(self.of(run))
-            if folder.finished() and (other := changed_code(folder.about(), code_of(run.config))):
+            chosen = folder.begun() and folder.finished() == finished
+            if chosen and (other := changed_code(folder.about(), code_of(run.config))):
                 found[run.name] = other
         return found
 

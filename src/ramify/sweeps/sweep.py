@@ -54,6 +54,8 @@ def sweep(
     anew = set(changed) if rerun == "changed" else set()
     if changed and not anew:
         _say_changed(changed)
+    if begun := folder.changed(study, finished=False):
+        log.warning("begun with other code than they go on with: %s", some(begun))
     missing = [run for run in study if run.name not in results or run.name in anew]
     if missing:
         prepare_datasets(missing, how)
