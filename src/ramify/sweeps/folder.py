@@ -42,7 +42,7 @@ class StudyFolder:
         return folder.result()
 
     def changed(self, study: Study, finished: bool = True) -> dict[str, list[str]]:
-        """The finished (or else the unfinished) runs whose code is another one now, and which modules changed."""
+        """The finished (or else the unfinished) runs whose code has changed, and which modules did."""
         found: dict[str, list[str]] = {}
         for run in study:
             folder = RunFolder(self.of(run))

@@ -42,7 +42,7 @@ def compute_panels(scenario: Scenario) -> list[Panel]:
 
 def _panel(level: int, points: list[tuple[Series, Figure, Figure]]) -> Panel:
     top = min(100.0, 1.12 * max(a.mean + (a.std or 0) for _, _, a in points))
-    most = max(1.0, 1.15 * max(price.mean for _, price, _ in points))  # a run may end before any update
+    most = max(1.0, 1.35 * max(price.mean for _, price, _ in points))  # a run may end before any update
     axes = Axes((0, most), (0, max(top, 5.0)), 34, 40, WIDTH - 10, HEIGHT - 36)
     parts: list[Markup] = [
         label(0, 13, f"level {level}", class_="b"),
