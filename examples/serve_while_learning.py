@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import io
 import json
+import math
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -40,7 +41,7 @@ def handler(learner: ramify.Learner) -> type[BaseHTTPRequestHandler]:
                 found = {
                     "samples": learner.samples,
                     "labels": answer[0],
-                    "probabilities": {h: round(float(p[0]), 4) for h, p in answer.probabilities.items()},
+                    "probabilities": {h: share(p[0]) for h, p in answer.probabilities.items()},
                 }
                 self.reply(200, found)
             except ramify.RamifyError as error:
@@ -49,7 +50,7 @@ def handler(learner: ramify.Learner) -> type[BaseHTTPRequestHandler]:
                 self.reply(400, {"error": "the body is not an image that can be read; send one image file"})
 
         def reply(self, code: int, content: dict[str, object]) -> None:
-            body = json.dumps(content).encode()
+            body = json.dumps(content, allow_nan=False).encode()
             self.send_response(code)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))
@@ -60,6 +61,11 @@ def handler(learner: ramify.Learner) -> type[BaseHTTPRequestHandler]:
             """Say nothing for each question."""
 
     return Ask
+
+
+def share(probability: float) -> float | None:
+    """A probability for JSON, which has no NaN: null where there is no answer at a level."""
+    return None if math.isnan(probability) else round(float(probability), 4)
 
 
 def stream(dataset: Dataset, samples: int) -> Iterator[tuple[np.ndarray, list[str], int]]:

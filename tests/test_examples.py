@@ -200,7 +200,7 @@ def test_serve_while_learning(tmp_path):
         photo = io.BytesIO()
         Image.new("RGB", (40, 30), (20, 160, 60)).save(photo, "PNG")
         with urllib.request.urlopen(address, photo.getvalue()) as reply:
-            answer = json.load(reply)
+            answer = json.load(reply, parse_constant=pytest.fail)  # NaN is not JSON
         assert set(answer["labels"]) == set(answer["probabilities"]) == {"1", "2", "3", "4"}
         whole = photo.getvalue()
         refused = (
@@ -219,6 +219,12 @@ def test_serve_while_learning(tmp_path):
         server.kill()
         server.wait()
         server.stdout.close()
+
+
+def test_what_is_served_is_json_where_there_is_no_answer(monkeypatch):
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    serve = importlib.import_module("serve_while_learning")
+    assert (serve.share(float("nan")), serve.share(0.25)) == (None, 0.25)
 
 
 @pytest.mark.real_data

@@ -23,8 +23,8 @@ from ramify.errors import RamifyError
 from ramify.reports.data import load_run, load_runs
 from ramify.reports.figures.anytime import anytime_panels, anytime_points
 from ramify.reports.figures.axes import ticks
-from ramify.reports.figures.compute import cost
-from ramify.reports.figures.confusion import confusion
+from ramify.reports.figures.compute import compute_panels, cost
+from ramify.reports.figures.confusion import confusion, confusion_panels
 from ramify.reports.figures.heat import heat_uri
 from ramify.reports.figures.hierarchy import ties
 from ramify.reports.figures.memory import memory_counts
@@ -228,3 +228,25 @@ def test_a_tree_too_fine_to_draw_is_cut_and_says_so(tmp_path: Path) -> None:
     drawn = dict(drawings(found))
     assert "too fine to draw" in drawn["tree-ER"].to_svg()
     assert "hierarchy-ER" not in drawn
+
+
+def test_every_method_has_its_name_beside_its_cost(tmp_path: Path) -> None:
+    methods = ("er", "ewc++", "bic", "mir", "rm", "gdumb", "clib", "fms", "pl", "pl-fms", "oracle")
+    for method in methods:  # all at one place
+        make_run(tmp_path / method, method, final={"1": 0.5, "2": 0.4, "3": 0.3})
+    (found,) = scenarios(load_runs([tmp_path]))
+    for panel in compute_panels(found):
+        rows = re.findall(r'<text x="([\d.]+)" y="([\d.]+)" class="t">([^<]+)<', panel.body)
+        places = {name: (float(x), float(y)) for x, y, name in rows}
+        assert places.keys() >= {series.label for series in found.series}
+        for (x, y), (u, v) in itertools.combinations(places.values(), 2):
+            assert abs(y - v) >= 12 or abs(x - u) > 20
+
+
+def test_a_confusion_names_its_columns_and_has_a_scale(scenario: Scenario) -> None:
+    for level, panel in enumerate(confusion_panels(scenario.series[0]), 1):
+        for name in scenario.tree.names(level):
+            assert panel.body.count(f">{name}</text>") == 2
+        assert ">0 %<" in panel.body
+        assert ">100 %<" in panel.body
+        assert panel.body.count("<image") == 2

@@ -202,7 +202,7 @@ def test_pointing_at_a_confusion_tells_its_share(browser: Any, tmp_path: Path) -
     share = 100 * np.mean(said[truth == 0] == 1)
     with looking_at(browser, (tmp_path / "report.html").as_uri()) as page:
         panel = page.locator("svg.panel[aria-label='Confusion at level 1, ER']")
-        image = panel.locator("image")
+        image = panel.locator("image").first
         image.scroll_into_view_if_needed()
         box = image.bounding_box()
         tip = page.locator("#tip")
@@ -248,10 +248,23 @@ def test_nothing_is_cut_off_or_on_top_of_another(
         assert overlaps == []
         small = page.evaluate(SMALLEST)
         assert small >= 8, "text that cannot be read"
+        cut = page.evaluate(
+            "[...document.querySelectorAll('.wide')].map((e) => e.scrollWidth > e.clientWidth)"
+        )
+        signs = page.locator(".more-sign")
+        assert [signs.nth(i).is_visible() for i in range(signs.count())] == cut == [width == 390] * len(cut)
+        if width == 1400:  # figures fill the page, also where they are two or four
+            right = page.evaluate(WIDEST)
+            assert min(right) > 0.95 * 1360
         background = page.evaluate("getComputedStyle(document.body).backgroundColor")
         assert (background == "rgb(255, 255, 255)") == (scheme == "light")
 
 
+WIDEST = """() => [...document.querySelectorAll(".panels, .wide")].flatMap((e) => {
+  if (!e.checkVisibility()) return [];
+  const boxes = [...e.querySelectorAll("svg.panel")].map((svg) => svg.getBoundingClientRect());
+  return Math.max(...boxes.map((b) => b.right)) - Math.min(...boxes.map((b) => b.left));
+})"""
 OVERLAPS = """() => {
   const found = [];
   for (const svg of document.querySelectorAll("svg.panel")) {
@@ -274,5 +287,6 @@ OVERLAPS = """() => {
 }"""
 SMALLEST = """() => {
   const texts = [...document.querySelectorAll("svg.panel text")].filter((text) => text.checkVisibility());
-  return Math.min(...texts.map((t) => parseFloat(getComputedStyle(t).fontSize) * t.getScreenCTM().a));
+  const scale = (t) => Math.hypot(t.getScreenCTM().a, t.getScreenCTM().b);  // also of turned texts
+  return Math.min(...texts.map((t) => parseFloat(getComputedStyle(t).fontSize) * scale(t)));
 }"""

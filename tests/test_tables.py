@@ -209,7 +209,7 @@ def test_a_table_of_the_paper_from_finished_runs(tmp_path: Path) -> None:
             other = {k: getattr(run.config, k) for k in run.config.__dataclass_fields__ if k not in fixed}
             make_run(tmp_path / run.name, run.config.method, run.config.seed, tree, final=final, **other)
     table = reproduced_table(chosen, tmp_path)
-    assert [column.heading for column in table.columns] == [("cifar100", f"H={h}") for h in range(1, 6)]
+    assert [column.heading for column in table.columns] == [("cifar100", f"level {h}") for h in range(1, 6)]
     rows = {row.label: row.entries for row in table.rows}
     assert list(rows) == ["ER", "EWC++", "BiC", "RM", "CLIB", "PL-FMS"]
     ours = rows["PL-FMS"][0].ours

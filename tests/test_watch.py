@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import sys
 import threading
@@ -184,3 +185,44 @@ def test_the_live_page_fits_a_phone(browser: Any, served: tuple[Path, str]) -> N
     make_run(root / ("a-very-long-name-" * 8), "er", finished=False, tree=SMALL)
     with looking_at(browser, url, viewport={"width": 390, "height": 800}) as page:
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_runs_that_failed_are_shown_with_their_reason(tmp_path: Path) -> None:
+    early = tmp_path / "er-s0-f00"  # a sweep made its folder, and the run failed before it had begun
+    early.mkdir()
+    (early / "errors.txt").write_text("2026-01-01T00:00:00+00:00  no folder <b>photos</b>\n")
+    folder = Folder(tmp_path)
+    before = folder.stamp()
+    shown = folder.view()
+    assert "er-s0-f00" in shown
+    assert "failed: no folder &lt;b&gt;photos&lt;/b&gt;" in shown
+    begun = make_run(tmp_path / "begun", finished=False, evaluations=2)
+    (begun / "records.jsonl").unlink()
+    assert "no evaluation yet" in folder.view()
+    (begun / "errors.txt").write_text(
+        "2026-01-01T00:00:00+00:00  first\n2026-01-01T00:00:09+00:00  out of memory\n"
+    )
+    assert folder.stamp() != before
+    assert "failed at 0 of 1,200 samples: out of memory" in folder.view()
+    later = time.time() + 5
+    os.utime(begun / "config.json", (later, later))  # it was taken up again
+    assert "out of memory" not in folder.view()
+    make_run(early / "run")
+    (early / "run" / "result.json").rename(early / "result.json")
+    assert "photos" not in folder.view()
+
+
+def test_a_young_run_has_no_empty_headings(tmp_path: Path) -> None:
+    make_run(tmp_path / "young", finished=False, evaluations=2)  # one record
+    shown = Folder(tmp_path).view()
+    assert "Any-time accuracy" in shown
+    for heading in (
+        "One method in detail",
+        "Memory",
+        "Confusion",
+        "Accuracy against compute",
+        "Final accuracy",
+    ):
+        assert heading not in shown
+    make_run(tmp_path / "older", seed=1, finished=False, evaluations=4)
+    assert "Memory" in Folder(tmp_path).view()

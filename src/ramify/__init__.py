@@ -9,8 +9,10 @@ from ramify.errors import RamifyError
 
 if TYPE_CHECKING:
     from ramify.datasets import load_dataset
+    from ramify.evaluation.own import metric
     from ramify.learner import Learner, Prediction
     from ramify.methods.checks import check_method
+    from ramify.reports.frame import load_runs
     from ramify.runs.execute import run_config
     from ramify.streams import build_stream
     from ramify.taxonomy import Taxonomy, read_taxonomy
@@ -25,6 +27,8 @@ _HOMES = {
     "build_stream": "ramify.streams",
     "check_method": "ramify.methods.checks",
     "load_dataset": "ramify.datasets",
+    "load_runs": "ramify.reports.frame",
+    "metric": "ramify.evaluation.own",
     "read_taxonomy": "ramify.taxonomy",
     "run_config": "ramify.runs.execute",
 }
@@ -37,6 +41,8 @@ __all__ = [
     "build_stream",
     "check_method",
     "load_dataset",
+    "load_runs",
+    "metric",
     "read_taxonomy",
     "run_config",
 ]

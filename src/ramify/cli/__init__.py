@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import logging
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from ramify.errors import RamifyError
 
@@ -60,10 +63,32 @@ def dispatch(argv: list[str]) -> int:
     return code
 
 
+class _Stderr(logging.Handler):
+    """What the library logs, as plain lines on whatever stderr is at the moment."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        sys.stderr.write(f"{self.format(record)}\n")
+
+
+@contextmanager
+def _log_to_stderr() -> Iterator[None]:
+    """The library logs and prints nothing; the command shows what it logs."""
+    log, handler = logging.getLogger("ramify"), _Stderr()
+    level = log.level
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(level)
+
+
 def main(argv: list[str] | None = None) -> int:
     """Entry point: mistakes become one line on stderr and exit code 2."""
     try:
-        return dispatch(sys.argv[1:] if argv is None else argv)
+        with _log_to_stderr():
+            return dispatch(sys.argv[1:] if argv is None else argv)
     except RamifyError as error:
         sys.stderr.write(f"ramify: error: {' '.join(str(error).split())}\n")
         return 2

@@ -6,8 +6,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from ramify.cli.parser import Parser, set_values
-from ramify.cli.studying import add_options, carry_out, deliver
+from ramify.cli.parser import Parser
+from ramify.cli.studying import add_options, carry_out, print_or_deliver, run_values
 
 
 def main(argv: list[str]) -> int:
@@ -15,9 +15,9 @@ def main(argv: list[str]) -> int:
     args = _parser().parse_args(argv)
 
     from ramify.reports.data import load_run
-    from ramify.reports.render import FORMATS, print_table
+    from ramify.reports.measures import find_measure
     from ramify.reports.series import scenarios
-    from ramify.reports.tables import scenario_table
+    from ramify.reports.tables import scenario_table, with_code_note
     from ramify.reports.words import scale
     from ramify.reports.write import write_report
     from ramify.sweeps.study import Study
@@ -26,10 +26,12 @@ def main(argv: list[str]) -> int:
         "dataset": args.dataset,
         "setup": args.setup,
         "single_depth.labels": args.labels,
-        **set_values(args.set),
+        **run_values(args),
     }
     axes = {"method": args.methods.split(","), "seed": list(args.seeds)}
     study = Study.of("compare", axes, fixed, args.preset)
+    if args.metric not in _recorded(study.runs[0].config.metrics):
+        find_measure(args.metric)  # a mistake is told before anything runs
     out = args.out or Path("runs/compare")
     if not carry_out(study, args, out):
         return 0
@@ -39,16 +41,18 @@ def main(argv: list[str]) -> int:
         return 1
     runs = [load_run(out / run.name) for run in finished]
     for scenario in scenarios(runs):
-        table = scenario_table(scenario, args.metric, scale(scenario.runs))
-        if args.format == "text" and args.to is None and sys.stdout.isatty():
-            from rich.console import Console
-
-            print_table(table, Console())
-        else:
-            deliver(FORMATS[args.format](table), args.to)
+        table = with_code_note(scenario_table(scenario, args.metric, scale(scenario.runs)), scenario.runs)
+        print_or_deliver(table, args.format, args.to, scenario.runs)
     write_report(runs, out / "report.html", "ramify compare", args.data_dir)
     sys.stderr.write(f"report: {out / 'report.html'}\n")
     return 0
+
+
+def _recorded(metrics: tuple[str, ...] | None) -> set[str]:
+    """The names under which metrics of one's own are recorded."""
+    from ramify.evaluation.own import find_metrics
+
+    return {one.name for one in find_metrics(metrics or ())}
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -69,9 +73,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--labels", choices=("single", "dual"), default="single", help="for single-depth")
     parser.add_argument(
         "--metric",
-        choices=("final_accuracy", "auc", "average_accuracy", "forgetting"),
         default="final_accuracy",
-        help="what to compare (default: final_accuracy)",
+        metavar="NAME",
+        help="what to compare (default: final_accuracy): balanced_accuracy, auc, average_accuracy, "
+        "forgetting, consistency, path_accuracy, severity, updates, seconds, peak_memory, decoded.WAY "
+        "(heads, path, crm, up, joint; path-true, … through the dataset's tree), or package.module:name for "
+        "your own",
     )
     parser.add_argument("--format", choices=("text", "markdown", "latex", "csv"), default="text")
     add_options(parser)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ramify.cli.parser import Parser
+from ramify.cli.parser import Parser, add_own_code
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -27,31 +29,41 @@ def main(argv: list[str]) -> int:
         "model", metavar="MODEL", type=Path, help="a folder written by `ramify learn`, or a run's"
     )
     parser.add_argument("--all", action="store_true", help="fold nothing in the tree")
-    parser.add_argument("--own-code", action="store_true", help="let the model import your method or network")
+    parser.add_argument("--json", action="store_true", help="print JSON, with all of the tree")
+    add_own_code(parser)
     args = parser.parse_args(argv)
 
+    from ramify.learner import Learner
+
+    learner = Learner.load(args.model, network=args.network, own_code=args.own_code)
+    if args.json:
+        sys.stdout.write(json.dumps(_facts(learner), indent=1) + "\n")
+    else:
+        _print(learner, args.model, args.all)
+    return 0
+
+
+def _print(learner: Learner, model: Path, everything: bool) -> None:
     from rich.console import Console
 
-    from ramify.learner import Learner
     from ramify.learner.manifest import accuracy_log
     from ramify.taxonomy.show import render
 
-    learner = Learner.load(args.model, own_code=args.own_code)
     console = Console(highlight=False)
     params = learner.get_params()
     if not learner.levels:
         console.print("It has not learned anything yet.")
-        return 0
+        return
     if not learner.samples and learner.taxonomy is not None:
         console.print(
             f"the network of a run on images of {params['image_size']} pixels; taught on, its memory begins "
-            f"empty. {args.model / 'report.html'} tells how it learned",
+            f"empty. {model / 'report.html'} tells how it learned",
             soft_wrap=True,
         )
-        console.print(render(learner.taxonomy, "Its label tree", args.all))
-        return 0
+        console.print(render(learner.taxonomy, "Its label tree", everything))
+        return
     console.print(
-        f"{params['method']} on images of {params['image_size']} pixels: {learner.samples:,} samples, "
+        f"{_name(params['method'])} on images of {params['image_size']} pixels: {learner.samples:,} samples, "
         f"{learner.updates:,} updates, memory for {params['memory_size']:,} images",
         soft_wrap=True,
     )
@@ -60,12 +72,49 @@ def main(argv: list[str]) -> int:
         console.print("Right before learning, %:")
         console.print(_log(entries))
     tree = learner.hierarchy()
-    console.print(render(tree, "The tree that the model's answers make", args.all))
+    title = "The tree that the model's answers make"
+    console.print(render(tree, title, everything, [set(map(str, learner.labels(h))) for h in learner.levels]))
     for child, parent, support in _ties(tree)[:WEAKEST]:
         console.print(
             f"weakly tied: {child} to {parent} ({support:.0%} of its stored images)", soft_wrap=True
         )
-    return 0
+
+
+def _facts(learner: Learner) -> dict[str, Any]:
+    """The same as plain values; `found_tree` has a row for each path, which ends at its last class."""
+    from ramify.learner.manifest import accuracy_log
+
+    params, stored = learner.get_params(), learner.memory_counts()
+    facts: dict[str, Any] = {
+        "method": _name(params["method"]),
+        "image_size": params["image_size"],
+        "memory_size": params["memory_size"],
+        "samples": learner.samples,
+        "updates": learner.updates,
+        "levels": {
+            str(h): {
+                "labels": [str(label) for label in learner.labels(h)],
+                "stored": list(stored[h].values()),
+            }
+            for h in learner.levels
+        },
+        "log": accuracy_log(learner),
+        "taxonomy": None,
+        "found_tree": [],
+        "weak_ties": [],
+    }
+    if learner.taxonomy is not None:
+        facts["taxonomy"] = [learner.taxonomy.path(leaf) for leaf in range(learner.taxonomy.leaves)]
+    if learner.samples:
+        tree = learner.hierarchy()
+        real = [set(map(str, learner.labels(h))) for h in learner.levels]
+        for path in map(tree.path, range(tree.leaves)):
+            last = max(k for k, name in enumerate(path) if name in real[k])
+            facts["found_tree"].append(path[: last + 1])
+        facts["weak_ties"] = [
+            {"child": child, "parent": parent, "support": support} for child, parent, support in _ties(tree)
+        ]
+    return facts
 
 
 def _levels(learner: Learner) -> Table:
@@ -99,3 +148,9 @@ def _ties(tree: Taxonomy) -> list[tuple[str, str, float]]:
             if text and 0 < float(text) < 0.9:
                 found.add((path[level - 1], path[level - 2], float(text)))
     return sorted(found, key=lambda tie: tie[2])
+
+
+def _name(method: Any) -> str:
+    from ramify.learner.saving import name_of
+
+    return name_of(method)

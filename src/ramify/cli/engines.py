@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 def add_engine_options(parser: argparse.ArgumentParser) -> None:
     """Options that say where, and with how much of the machine."""
+    parser.add_argument(
+        "--rerun", choices=("changed",), help="run finished runs again whose code has changed since"
+    )
     add = parser.add_argument_group("where to run").add_argument
     add("--engine", choices=("local", "ray", "slurm"), default="local", help="default: local")
     add("--workers", type=int, help="runs at a time; default: as many as there are cores for")

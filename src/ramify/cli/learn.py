@@ -86,13 +86,17 @@ def _told(what: str) -> str:
 def _learner(out: Path, given: dict[str, Any], tree: str | None, device: str, own_code: bool) -> Learner:
     """The model in the folder, also a run's, or a new one."""
     from ramify.learner import Learner
-    from ramify.learner.saving import FILE, RUN_FILE
+    from ramify.learner.saving import FILE, RUN_FILE, saved_with_own_network
     from ramify.taxonomy import read_taxonomy
 
     taxonomy = None if tree is None else read_taxonomy(tree)
     if not any((out / name).exists() for name in (FILE, RUN_FILE)):
         return Learner(taxonomy=taxonomy, device=device, **given)
-    learner = Learner.load(out, device=device, own_code=own_code)
+    named = given.get("network", {}).get("name")
+    own = named if named is not None and saved_with_own_network(out) else None
+    learner = Learner.load(out, device=device, network=own, own_code=own_code)
+    if own is not None:
+        given = {name: value for name, value in given.items() if name != "network"}
     alike = Learner(**(learner.get_params() | given))
     same = all(alike.get_params()[name] == learner.get_params()[name] for name in given if name in _FIXED)
     if not same or alike.settings != learner.settings:

@@ -17,6 +17,16 @@ class Parser(argparse.ArgumentParser):
         raise RamifyError(f"{message}; see `{self.prog} --help`")
 
 
+def add_own_code(parser: argparse.ArgumentParser) -> None:
+    """What lets a saved model use code of one's own."""
+    parser.add_argument("--own-code", action="store_true", help="let the model import your method or network")
+    parser.add_argument(
+        "--network",
+        metavar="package.module:factory",
+        help="the code of a model that was made with a network of your own",
+    )
+
+
 def set_values(pairs: list[str], form: str = "FIELD=VALUE") -> dict[str, Any]:
     """What `--set` gives; a value is JSON where it can be read so, else a text. `form` is for errors."""
     values: dict[str, Any] = {}

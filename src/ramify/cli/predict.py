@@ -6,7 +6,7 @@ import json
 import sys
 from pathlib import Path
 
-from ramify.cli.parser import Parser
+from ramify.cli.parser import Parser, add_own_code
 from ramify.errors import RamifyError
 
 
@@ -25,12 +25,12 @@ def main(argv: list[str]) -> int:
     way.add_argument("--consistent", action="store_true", help="the most probable path through the tree")
     way.add_argument("--crm", action="store_true", help="the labels of least expected tree distance")
     parser.add_argument("--device", choices=("auto", "cpu", "cuda", "mps"), default="auto")
-    parser.add_argument("--own-code", action="store_true", help="let the model import your method or network")
+    add_own_code(parser)
     args = parser.parse_args(argv)
 
     from ramify.learner import Learner
 
-    learner = Learner.load(args.model, device=args.device, own_code=args.own_code)
+    learner = Learner.load(args.model, device=args.device, network=args.network, own_code=args.own_code)
     answer = learner.predict(args.images, args.consistent, "crm" if args.crm else None)
     if args.level is not None and args.level not in answer.levels:
         raise RamifyError(

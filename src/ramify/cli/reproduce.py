@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ramify.cli.parser import Parser, set_values
-from ramify.cli.studying import add_options, carry_out, deliver
+from ramify.cli.parser import Parser
+from ramify.cli.studying import add_options, carry_out, print_or_deliver, run_values
 from ramify.errors import RamifyError
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def main(argv: list[str]) -> int:
     if form not in (TABLES if artefact.is_table else FIGURES):
         choice = ", ".join(TABLES if artefact.is_table else FIGURES)
         raise RamifyError(f"{args.artefact} cannot be had as {form}; choose {choice}")
-    chosen = Reproduction(artefact, args.preset, args.seeds, args.dataset or (), set_values(args.set))
+    chosen = Reproduction(artefact, args.preset, args.seeds, args.dataset or (), run_values(args))
     out = args.out or _published(args)
     if not carry_out(chosen.study, args, out):
         return 0
@@ -60,16 +60,9 @@ def _published(args: argparse.Namespace) -> Path:
 
 
 def _table(chosen: Reproduction, out: Path, form: str, to: Path | None) -> None:
-    from ramify.reports.render import FORMATS, print_table
-    from ramify.reports.reproduced import reproduced_table
+    from ramify.reports.reproduced import finished_runs, reproduced_table
 
-    table = reproduced_table(chosen, out)
-    if form == "text" and to is None and sys.stdout.isatty():
-        from rich.console import Console
-
-        print_table(table, Console())
-    else:
-        deliver(FORMATS[form](table), to)
+    print_or_deliver(reproduced_table(chosen, out), form, to, finished_runs(chosen, out))
 
 
 def _parser() -> argparse.ArgumentParser:

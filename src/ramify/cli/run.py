@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import io
 import json
 import re
@@ -71,17 +72,23 @@ def parse(argv: list[str]) -> Command:
     first = Parser(prog="ramify run", add_help=False, allow_abbrev=False)
     for name in ("preset", "method", "dataset", "setup"):
         first.add_argument(f"--{name}", default=getattr(Command, name))
-    base = resolve(**vars(first.parse_known_args(argv)[0]))
+    chosen = vars(first.parse_known_args(argv)[0])
+    base = resolve(**chosen)
     kind = with_groups(Command, tables_of(base.method, base.setup))
-    return _tyro(argv, kind(**{field.name: getattr(base, field.name) for field in fields(base)}))
+    values = {field.name: getattr(base, field.name) for field in fields(base)}
+    return _tyro(argv, kind(**values, preset=chosen["preset"]))
 
 
 def _tyro(argv: list[str], default: Command) -> Command:
     """Parse with tyro, with the tables of the method's own settings; its boxed messages become one line."""
     caught = io.StringIO()
+    whose = (
+        f"preset {default.preset}, method {default.method}, dataset {default.dataset}, setup {default.setup}"
+    )
+    about = f"{inspect.cleandoc(Command.__doc__ or '')}\n\nThe defaults below are those of {whose}."
     try:
         with contextlib.redirect_stderr(caught):
-            return tyro.cli(type(default), args=argv, default=default, prog="ramify run")
+            return tyro.cli(type(default), args=argv, default=default, prog="ramify run", description=about)
     except SystemExit as stop:
         if stop.code in (0, None):
             raise

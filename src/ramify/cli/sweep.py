@@ -36,5 +36,5 @@ def main(argv: list[str]) -> int:
     if args.plan:
         print_plan(study, out, how, args.workers)
     else:
-        sweep(study, out, chosen_engine(args, out), how, retries=args.retries)
+        sweep(study, out, chosen_engine(args, out), how, retries=args.retries, rerun=args.rerun)
     return 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy.typing as npt
 from ramify.classes import Classes
 from ramify.datasets import Split
 from ramify.evaluation.metrics import class_accuracy, level_accuracy
+from ramify.evaluation.own import Metric, Values
 from ramify.hierarchy import DECODINGS
 from ramify.taxonomy import Taxonomy
 from ramify.typed import from_dict
@@ -44,6 +45,7 @@ class Evaluation:
     classes_seen: dict[int, int]
     class_accuracy: dict[int, npt.NDArray[np.float64]]  # nan for a class that was not seen
     decoded: dict[str, dict[int, float]]  # accuracy of each way to read the same answers
+    metrics: dict[str, Values] = field(default_factory=dict)  # of one's own, by level or as `all`
 
 
 class Evaluator:
@@ -59,10 +61,12 @@ class Evaluator:
         levels: Sequence[int],
         subset: int | None = None,
         decode: str = HEADS,
+        metrics: Sequence[Metric] = (),
     ) -> None:
         self.images = test.images
         self.tree = taxonomy.restrict(levels)
         self.decode = decode
+        self.metrics = tuple(metrics)
         leaves = taxonomy.up(taxonomy.depth, levels[-1])[test.leaves]
         self.truth: Ints = np.stack([self.tree.leaf_to(h)[leaves] for h in range(1, self.tree.depth + 1)], 1)
         self.all: Ints = np.arange(len(leaves))
@@ -94,7 +98,8 @@ class Evaluator:
                 accuracy[level] = decoded[self.decode][level]
             seen_count[level] = int(seen.sum())
             by_class[level] = class_accuracy(predictions[:, level - 1], truth[:, level - 1], seen)
-        return Evaluation(asked, predictions, accuracy, seen_count, by_class, decoded)
+        own = {metric.name: metric(predictions, truth, self.tree) for metric in self.metrics}
+        return Evaluation(asked, predictions, accuracy, seen_count, by_class, decoded, own)
 
 
 @dataclass(frozen=True)
@@ -113,8 +118,13 @@ class Record:
     train_seconds: float
     eval_seconds: float
     lr: float | None = None  # the learning rate that has been reached; not in the records of older runs
+    metrics: dict[str, Values] = field(default_factory=dict)  # of one's own; left out where there are none
 
     @classmethod
     def from_dict(cls, values: dict[str, Any], where: str = "a record is damaged") -> Record:
         """The record of a line; `where` names it in errors."""
         return from_dict(cls, values, where)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What a line holds."""
+        return {name: value for name, value in vars(self).items() if name != "metrics" or value}

@@ -221,6 +221,20 @@ class Learner:
         """What the learner was made with, as it was given: `Learner(**learner.get_params())` is its like."""
         return dict(self._params)
 
+    def set_params(self, **params: Any) -> Learner:
+        """Become the learner that would have been made with these parameters; before it has learned only."""
+        with self._learns:
+            if not params:
+                return self
+            if self.samples:
+                raise RamifyError(
+                    f"the learner has taken {self.samples} samples; set_params is for one that has taken "
+                    "none: make another with Learner(**(learner.get_params() | {…}))"
+                )
+            made, notes = type(self)(**(self._params | params)), self.notes
+        self.__dict__.update(made.__dict__, notes=notes)
+        return self
+
     def __repr__(self) -> str:
         sizes = "/".join(str(len(self.labels(h))) for h in self.levels) or "no"
         return f"<Learner {saving.name_of(self._params['method'])}: {sizes} labels, {self.samples} samples>"
@@ -239,7 +253,7 @@ class Learner:
         *,
         device: str = "auto",
         method: str | Method | Build | None = None,
-        network: nn.Module | None = None,
+        network: nn.Module | str | None = None,
         own_code: bool = False,
     ) -> Learner:
         """The learner as it was saved: the next `partial_fit` gives the same weights as without.
@@ -247,7 +261,7 @@ class Learner:
         The folder of a run gives a learner with its final network, classes and tree, to ask or to teach on;
         its memory begins empty. A method or a network that was given as an object must be given again. One
         that was given by name (`package.module:name`) is imported only with `own_code=True`, for importing
-        runs code.
+        runs code; naming a `network` (`package.module:factory`) here allows that one.
         """
         return saving.load(cls, Path(path), device, method, network, own_code)
 

@@ -80,7 +80,7 @@ def load(
     path: Path,
     device: str,
     method: str | Method | Build | None,
-    network: nn.Module | None,
+    network: nn.Module | str | None,
     own_code: bool,
 ) -> Learner:
     """Read a learner; see `Learner.load`."""
@@ -98,8 +98,13 @@ def load(
         raise RamifyError(f"{path / FILE} is not a learner's; give a folder that `save` has written")
     with fitting(path / FILE):
         if about["own_network"] and network is not None:
-            network = copy.deepcopy(network)
-            network.load_state_dict(state["first_weights"])  # methods that begin anew begin with these
+            own = (
+                build_backbone(network, "imagenet", 1.0)
+                if isinstance(network, str)
+                else copy.deepcopy(network)
+            )
+            own.load_state_dict(state["first_weights"])  # methods that begin anew begin with these
+            network = own
         learner = _made(kind, path, about, device, method, network, own_code)
         learner._trainer.restore(state["trainer"])
         learner._draws = state["draws"]
@@ -113,7 +118,7 @@ def _made(
     about: dict[str, Any],
     device: str,
     method: str | Method | Build | None,
-    network: nn.Module | None,
+    network: nn.Module | str | None,
     own_code: bool,
 ) -> Learner:
     """A fresh learner like the one that was saved."""
@@ -121,11 +126,19 @@ def _made(
     if chosen is None:
         raise RamifyError(f"{path} was made with a method of your own; give it again: load(…, method=…)")
     if about["own_network"] and network is None:
-        raise RamifyError(f"{path} was made with a network of your own; give it again: load(…, network=…)")
+        raise RamifyError(f"{path} {_OWN_NETWORK}")
     settings = about["settings"]
+    allowed = isinstance(network, str) and not about["own_network"]
+    if isinstance(network, str) and allowed:
+        if ":" not in settings["network"]["name"]:
+            raise _not_asked_for(path, settings["network"]["name"], network)
+        settings["network"]["name"] = network
     named = [
         name
-        for name, needed in ((about["method"] or "", method is None), (settings["network"]["name"], True))
+        for name, needed in (
+            (about["method"] or "", method is None),
+            (settings["network"]["name"], not allowed),
+        )
         if needed and ":" in name
     ]
     if named and not own_code:
@@ -153,16 +166,16 @@ def _from_run(
     path: Path,
     device: str,
     method: str | Method | Build | None,
-    network: nn.Module | None,
+    network: nn.Module | str | None,
 ) -> Learner:
     """A learner with the final network, the classes and the tree of a run; its memory begins empty."""
     file, tree = path / RUN_FILE, read_taxonomy(path / "taxonomy.csv")
     with fitting(file):
         about, weights = _trained(file, tree)
         if network is None and ":" in about.network.name:
-            raise RamifyError(
-                f"{path} was made with a network of your own; give it again: load(…, network=…)"
-            )
+            raise RamifyError(f"{path} {_OWN_NETWORK}")
+        if isinstance(network, str) and ":" not in about.network.name:
+            raise _not_asked_for(path, about.network.name, network)
         if network is None:
             _refuse_misfit(about, weights, file)
         learner = kind(
@@ -176,6 +189,23 @@ def _from_run(
         )
         learner._trainer.adopt(weights, about.classes)
     return learner
+
+
+_OWN_NETWORK = (
+    "was made with a network of your own; give it again: load(…, network=…), or name its code: --network "
+    "package.module:factory"
+)
+
+
+def _not_asked_for(path: Path, name: str, given: str) -> RamifyError:
+    return RamifyError(f"{path} was made with {name}, not with code of your own; leave out {given!r}")
+
+
+def saved_with_own_network(path: Path) -> bool:
+    """Whether the model in a folder was made with a module that it cannot name."""
+    if not (path / FILE).is_file():
+        return False
+    return bool(load_state(path / FILE)[1].get("own_network"))
 
 
 def _trained(file: Path, tree: Taxonomy) -> tuple[Trained, dict[str, Tensor]]:

@@ -11,10 +11,16 @@ import numpy.typing as npt
 
 from ramify.errors import RamifyError
 from ramify.evaluation.anytime import Record
+from ramify.evaluation.own import ALL
 from ramify.runs.result import Result
 from ramify.taxonomy import Taxonomy
 
-PARTS: dict[str, type] = {"dataset": dict, "versions": dict, "command": list}  # of config.json, where given
+PARTS: dict[str, type] = {
+    "dataset": dict,
+    "versions": dict,
+    "command": list,
+    "code": dict,
+}  # of config.json, where given
 
 
 def check_facts(facts: Mapping[str, Any], where: str) -> None:
@@ -42,6 +48,7 @@ def check_record(record: Record, tree: Taxonomy, where: str) -> None:
     _within(where, 0, 1, record.accuracy)
     _within(where, 0, math.inf, record.classes_seen)
     _within(where, 0, math.inf, record.memory)
+    _own(where, record.metrics, tree)
     if not record.accuracy.keys() <= record.classes_seen.keys():
         raise RamifyError(f"{where}: classes_seen lacks a level of accuracy; both must have the same")
     for level, stored in record.memory_classes.items():
@@ -61,6 +68,7 @@ def check_result(result: Result, tree: Taxonomy, where: str) -> None:
     _within(where, 0, math.inf, _fields(result, "samples", "updates", "seconds", "peak_memory"))
     work = ("images_forward", "images_backward", "images_memory", "images_evaluation")
     _within(where, 0, math.inf, _fields(result, *work))
+    _own(where, result.metrics, tree)
     severity = result.mistake_severity
     if severity.keys() != {"mistakes", "all"}:
         raise RamifyError(f"{where}: mistake_severity must have 'mistakes' and 'all', and nothing else")
@@ -102,6 +110,13 @@ def _within(where: str, low: float, high: float, values: Mapping[str, float]) ->
         if not (low <= value <= high and value < math.inf):
             bound = "0 or more" if high == math.inf else f"within {low}..{high}"
             raise RamifyError(f"{where}: {name} is {value}; it must be {bound}")
+
+
+def _own(where: str, metrics: Mapping[str, Mapping[str, float]], tree: Taxonomy) -> None:
+    for name, values in metrics.items():
+        _levels(where, f"metrics.{name:.40}", {key: v for key, v in values.items() if key != ALL}, tree)
+        if not all(map(math.isfinite, values.values())):
+            raise RamifyError(f"{where}: metrics.{name:.40} has a value that is not a finite number")
 
 
 def _levels(where: str, name: str, values: Mapping[str, Any], tree: Taxonomy) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,10 +27,12 @@ from ramify.reports.checks import (
 from ramify.runs.config import Config, read_config
 from ramify.runs.folder import FORMAT, RunFolder
 from ramify.runs.result import Result
+from ramify.sweeps.jobs import ERRORS, PROGRESS
 from ramify.taxonomy import Taxonomy, read_taxonomy
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+LONGEST = 4096  # bytes of errors.txt that are looked at, from its end
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +75,11 @@ class RunData:
         return None if self.result is None or not path.exists() else _answers(path, self.tree)
 
     @property
+    def failure(self) -> str | None:
+        """What a sweep noted when the run last failed, unless it has gone on since."""
+        return failure_in(self.path)
+
+    @property
     def command(self) -> str:
         """The command that began this run, as it could be typed again."""
         import shlex
@@ -109,6 +117,36 @@ def find_runs(paths: Iterable[str | Path], within: Path | None = None) -> list[P
         root = within.resolve()
         found = [p for p in found if all(f.resolve().is_relative_to(root) for f in (p, *p.iterdir()))]
     return found
+
+
+def failure_in(folder: Path) -> str | None:
+    """The last line of errors.txt, if that is the latest thing that happened in a run's folder.
+
+    A sweep writes it also for a run that fails before it has begun, whose folder holds nothing else.
+    """
+    if (folder / "result.json").exists():
+        return None
+    later = ("config.json", "records.jsonl", PROGRESS)
+    try:
+        with (folder / ERRORS).open("rb") as file:
+            when = os.fstat(file.fileno()).st_mtime_ns
+            file.seek(max(0, os.fstat(file.fileno()).st_size - LONGEST))
+            lines = file.read().decode(errors="replace").split("\n")
+        gone_on = any((folder / n).stat().st_mtime_ns > when for n in later if (folder / n).exists())
+    except OSError:
+        return None
+    told = [" ".join(line.split()) for line in lines if line.strip()]
+    return None if gone_on or not told else told[-1].partition(" ")[2] or told[-1]
+
+
+def find_failed(root: Path) -> list[Path]:
+    """The folders below `root` of runs that failed before they had begun: none of its files is there."""
+    whole = root.resolve()
+    return sorted(
+        path.parent
+        for path in root.rglob(ERRORS)
+        if not (path.parent / "config.json").exists() and path.resolve().is_relative_to(whole)
+    )
 
 
 def load_runs(paths: Iterable[str | Path]) -> list[RunData]:

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from ramify.errors import RamifyError
+from ramify.evaluation.own import ALL
 from ramify.files import beside, write_atomic
 from ramify.reports.data import RunData, finished
+from ramify.reports.measures import WAYS
 from ramify.typed import flat, to_dict
 
 Rows = list[dict[str, Any]]
@@ -33,6 +35,7 @@ def record_rows(runs: Iterable[RunData]) -> Rows:
             "train_seconds": record.train_seconds,
             "eval_seconds": record.eval_seconds,
             "lr": record.lr,
+            **_own(record.metrics, level),
         }
         for run in runs
         for record in run.records
@@ -60,6 +63,10 @@ def result_rows(runs: Iterable[RunData]) -> Rows:
             "images_forward": result.images_forward,
             "images_backward": result.images_backward,
             "images_memory": result.images_memory,
+            "images_evaluation": result.images_evaluation,
+            "peak_memory": result.peak_memory,
+            **{name: result.decoded.get(way, {}).get(level) for name, way in WAYS.items()},
+            **_own(result.metrics, level),
             **{f"config.{name}": _plain(value) for name, value in flat(to_dict(run.config)).items()},
         }
         for run, result in finished(runs)
@@ -78,6 +85,16 @@ def export(runs: list[RunData], folder: Path, kind: str) -> list[Path]:
             _parquet(rows, path)
         paths.append(path)
     return paths
+
+
+def _own(metrics: dict[str, dict[str, float]], level: str) -> dict[str, float | None]:
+    """Metrics of one's own at a level; one that is not of a level stands in every row."""
+    return {f"metric.{name}": values.get(level, values.get(ALL)) for name, values in metrics.items()}
+
+
+def columns(rows: Rows) -> list[str]:
+    """All names of columns, in the order of first sight: runs may have settings that others have not."""
+    return list(dict.fromkeys(name for row in rows for name in row))
 
 
 def _identity(run: RunData) -> dict[str, Any]:
@@ -101,7 +118,7 @@ def _plain(value: Any) -> Any:
 def _csv(rows: Rows) -> str:
     text = io.StringIO()
     if rows:
-        writer = csv.DictWriter(text, rows[0].keys(), lineterminator="\n")
+        writer = csv.DictWriter(text, columns(rows), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
     return text.getvalue()
@@ -114,4 +131,4 @@ def _parquet(rows: Rows, path: Path) -> None:
     except ImportError:
         raise RamifyError("Parquet needs the extra `parquet`: pip install 'ramify[parquet]'") from None
     with beside(path) as temporary:
-        pq.write_table(pa.Table.from_pylist(rows), temporary)
+        pq.write_table(pa.Table.from_pylist([dict.fromkeys(columns(rows)) | row for row in rows]), temporary)

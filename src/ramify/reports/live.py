@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ramify.errors import RamifyError
-from ramify.reports.data import RunData, find_runs, load_run
+from ramify.reports.data import RunData, failure_in, find_failed, find_runs, load_run
 from ramify.reports.html import content_policy, document, view
 from ramify.reports.markup import Markup, el, join
 from ramify.reports.series import scenarios
+from ramify.sweeps.jobs import ERRORS
 
 if TYPE_CHECKING:
     import uvicorn
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 LOOK_EVERY = 1.0  # seconds between looks at the folder
 HEARTBEAT = 15.0  # seconds after which a silent stream says that it is still there
 LOCAL = ("127.0.0.1", "localhost", "[::1]")
-FILES = ("config.json", "records.jsonl", "result.json", "taxonomy.csv")
+FILES = ("config.json", "records.jsonl", "result.json", "taxonomy.csv", ERRORS)
 
 Stamp = tuple[tuple[str, int, int], ...]
 
@@ -43,7 +44,7 @@ class Folder:
 
     def stamp(self) -> Stamp:
         """Changes when any run does."""
-        return tuple(entry for path in self._paths() for entry in _stamp(path))
+        return tuple(entry for path in (*self._paths(), *find_failed(self.root)) for entry in _stamp(path))
 
     def view(self) -> Markup:
         """Progress, tables and curves of all runs."""
@@ -64,10 +65,23 @@ class Folder:
             for path, why in found.items()
             if isinstance(why, str)
         ]
+        failed = self._failed()
         if not runs:
-            text = f"No run below {self.root} yet; this page shows it when one begins."
-            return el("main", el("p", text), *broken)
-        return join([view(scenarios(runs), live=True), el("footer", *broken) if broken else None])
+            text = f"No run below {self.root} has begun yet; this page shows it when one does."
+            return el("main", failed, el("p", text), *broken)
+        top = None if failed is None else el("header", failed)
+        return join([top, view(scenarios(runs), live=True), el("footer", *broken) if broken else None])
+
+    def _failed(self) -> Markup | None:
+        """Runs that failed before they had begun: there is nothing else to show of them."""
+        found = {path: why for path in find_failed(self.root) if (why := failure_in(path)) is not None}
+        if not found:
+            return None
+        items = [
+            el("div", el("b", path.name), el("div", f"failed: {why}", class_="warn"), class_="run")
+            for path, why in found.items()
+        ]
+        return join([el("h3", "Failed before they had begun"), el("div", *items, class_="runs")])
 
     def _load(self, path: Path) -> RunData | str:
         stamp = _stamp(path)

@@ -12,8 +12,8 @@ from ramify.reports.figures.panel import Drawing
 from ramify.reports.paper import Cell, paper_results
 from ramify.reports.series import scenarios
 from ramify.reports.statistics import Figure
-from ramify.reports.tables import Column, Table, build_table
-from ramify.reports.words import scale
+from ramify.reports.tables import Column, Table, build_table, with_code_note
+from ramify.reports.words import mixed_code, scale
 from ramify.sweeps.experiments import Artefact, Condition, Reproduction
 
 Loaded = Mapping[tuple[Condition, str], Sequence[RunData]]
@@ -27,7 +27,7 @@ def reproduced_table(chosen: Reproduction, folder: Path) -> Table:
     for condition in chosen.conditions:
         for level in _levels(condition, loaded):
             flat = condition.setup in ("disjoint", "blurry", "i-blurry")
-            columns.append(Column((*condition.heading, *(() if flat else (f"H={level}",)))))
+            columns.append(Column((*condition.heading, *(() if flat else (f"level {level}",)))))
             where.append((condition, level))
     labels = [line.label for line in chosen.artefact.lines]
     ours = {label: [_figure(loaded[c, label], level) for c, level in where] for label in labels}
@@ -36,15 +36,21 @@ def reproduced_table(chosen: Reproduction, folder: Path) -> Table:
     datasets = ", ".join(dict.fromkeys(condition.dataset for condition in chosen.conditions))
     caption = f"Accuracy (%) at the end of the stream on {datasets}, mean ± standard deviation over seeds. "
     caption += scale(runs) if runs else "No run is finished."
-    return build_table(chosen.artefact.title, columns, ours, paper, caption)
+    return with_code_note(build_table(chosen.artefact.title, columns, ours, paper, caption), runs)
 
 
 def reproduced_figure(chosen: Reproduction, folder: Path) -> Drawing:
     """The curves, from the runs below a folder that are finished."""
-    runs = [run for cell in _load(chosen, folder).values() for run in cell]
+    runs = finished_runs(chosen, folder)
     if not runs:
         raise RamifyError(f"no run of {chosen.artefact.name} is finished below {folder}: leave out --no-run")
-    return anytime_figure(chosen.artefact.title, scenarios(runs), scale(runs))
+    caption = " ".join(filter(None, [scale(runs), mixed_code(runs)]))
+    return anytime_figure(chosen.artefact.title, scenarios(runs), caption)
+
+
+def finished_runs(chosen: Reproduction, folder: Path) -> list[RunData]:
+    """The runs below a folder that it is made of."""
+    return [run for cell in _load(chosen, folder).values() for run in cell]
 
 
 def _load(chosen: Reproduction, folder: Path) -> Loaded:

@@ -17,12 +17,13 @@ from ramify.reports.figures.memory import memory_panels
 from ramify.reports.figures.panel import Panel, sample
 from ramify.reports.figures.tree import tree_panel
 from ramify.reports.markup import Markup, el, join
+from ramify.reports.measures import METRICS, SCALARS
 from ramify.reports.mistakes import Mistake, thumbnail, worst_mistakes
 from ramify.reports.palette import Style
 from ramify.reports.render import figure, sigmas
 from ramify.reports.series import Scenario, Series, differing
-from ramify.reports.tables import METRICS, SCALARS, Entry, Table, scalar_figures, scenario_table
-from ramify.reports.words import Progress, scale
+from ramify.reports.tables import Entry, Table, scalar_figures, scenario_table
+from ramify.reports.words import Progress, mixed_code, scale
 from ramify.sweeps.words import duration
 
 Datasets = Callable[[RunData], Dataset | None]
@@ -52,6 +53,8 @@ def switches(series: Sequence[tuple[str, str, Style]]) -> Markup:
 def scenario(part: Scenario, number: int, datasets: Datasets | None, live: bool) -> Markup:
     """One kind of stream: tables, curves, details, settings, runs."""
     blocks: list[Markup | None] = [el("h2", part.title), el("p", scale(part.runs), class_="faint")]
+    if mixed := mixed_code(part.runs):
+        blocks.append(el("p", mixed, class_="warn"))
     if live:
         blocks.append(runs_section(part, live, number))
     blocks += [tables_section(part), curves_section(part), details_section(part, number, datasets)]
@@ -66,7 +69,8 @@ def tables_section(part: Scenario) -> Markup | None:
     if not any(series.results() for series in part.series):
         return None
     keys = [series.key for series in part.series]
-    first, *others = [scenario_table(part, metric) for metric in METRICS]
+    own = dict.fromkeys(name for run in part.runs if run.result for name in run.result.metrics)
+    first, *others = [scenario_table(part, metric) for metric in (*METRICS, *own)]
     filled = [table for table in others if any(entry.ours for row in table.rows for entry in row.entries)]
     more = [join([el("p", table.caption, class_="faint"), table_html(table, keys)]) for table in filled]
     return join(
@@ -122,8 +126,12 @@ def panels(found: Sequence[Panel | None], title: str, text: str = "", wide: bool
     drawn = [panel.svg() for panel in found if panel is not None]
     if not drawn:
         return None
-    grid = el("div", *drawn, class_="scroll wide" if wide else "panels")
-    return join([el("h3", title), el("p", text, class_="faint") if text else None, grid])
+    columns = {3: " three", 4: " four", 5: " three", 6: " three"}.get(len(drawn), "")
+    grid = el("div", *drawn, class_="scroll wide" if wide else f"panels{columns}")
+    sign = (
+        el("p", "Wider than this page: scroll sideways for the rest.", class_="more-sign") if wide else None
+    )
+    return join([el("h3", title), el("p", text, class_="faint") if text else None, sign, grid])
 
 
 def curves_section(part: Scenario) -> Markup:
@@ -263,6 +271,8 @@ def _run(run: RunData, name: str, key: str) -> list[Markup]:
     progress = Progress.of(run)
     if run.result is not None:
         state = f"finished: {run.result.updates:,} updates in {duration(run.result.seconds)}"
+    elif run.failure is not None:
+        state = f"failed at {progress.done:,} of {progress.total:,} samples: {run.failure}"
     elif progress.speed is None:
         state = f"begun {run.facts.get('started', '')}, no evaluation yet"
     else:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from ramify.evaluation.own import ALL
+from ramify.reports.data import RunData
+from ramify.reports.measures import METRICS, Measure, find_measure
 from ramify.reports.paper import paper_figure
 from ramify.reports.series import Scenario, Series
 from ramify.reports.statistics import ALPHA, LEAST_SEEDS, Comparison, Figure, gap, holm, paired
-from ramify.runs.result import Result
+from ramify.reports.words import mixed_code
 
 TEST = "Best against second: paired t-test over seeds, p after Holm's correction for all columns."
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its headings from the outermost in, such as ("single-label", "cifar100", "H=1")."""
+    """A column: its headings from the outermost in, such as ("single-label", "cifar100", "level 1")."""
 
     heading: tuple[str, ...]
 
@@ -131,20 +134,30 @@ def _places(figures: Sequence[Figure | None], lower_is_better: bool) -> list[int
 
 def seeds_figure(series: Series, metric: str, level: int) -> Figure | None:
     """A metric of Result that has one value a level, in per cent, over the finished runs of a series."""
+    return measured(series, find_measure(metric), str(level))
+
+
+def measured(series: Series, measure: Measure, key: str) -> Figure | None:
+    """A figure of one level (or `all`) over the finished runs of a series."""
     values: dict[int, float] = {}
     for run in series.results():
         assert run.result is not None
-        by_level: dict[str, float] = getattr(run.result, metric)
-        if str(level) in by_level:
-            values[run.config.seed] = 100 * by_level[str(level)]
+        found = measure.values(run, run.result)
+        if key in found:
+            values[run.config.seed] = found[key]
     return Figure.over_seeds(values) if values else None
 
 
 def scenario_table(scenario: Scenario, metric: str = "final_accuracy", note: str = "") -> Table:
     """The table of one scenario; final accuracies have the paper's beside them, where it has them."""
+    measure = find_measure(metric, scenario.runs)
     levels = range(1, scenario.tree.depth + 1)
-    columns = [Column((f"H={level}",)) for level in levels]
-    ours = {s.label: [seeds_figure(s, metric, level) for level in levels] for s in scenario.series}
+    keys = [str(level) for level in levels]
+    found = [[measured(s, measure, key) for key in (*keys, ALL)] for s in scenario.series]
+    kept = [i for i in range(len(keys)) if metric in METRICS or any(row[i] for row in found)]
+    kept += [len(keys)] if any(row[-1] for row in found) or not kept else []
+    columns = [Column((f"level {keys[i]}" if i < len(keys) else measure.name,)) for i in kept]
+    ours = {s.label: [row[i] for i in kept] for s, row in zip(scenario.series, found, strict=True)}
     paper: dict[str, list[Figure | None]] = {}
     if metric == "final_accuracy":
         for series in scenario.series:
@@ -152,41 +165,16 @@ def scenario_table(scenario: Scenario, metric: str = "final_accuracy", note: str
             if config.limit is None and config.per_class is None and config.stream is None:
                 where = (config.setup, config.labels, config.dataset, config.method)
                 paper[series.label] = [paper_figure(*where, level) for level in levels]
-    doc = f"{METRICS[metric]} {note}".rstrip()
-    return build_table(scenario.title, columns, ours, paper, doc, lower_is_better=metric == "forgetting")
+    doc = f"{measure.caption} {note}".rstrip()
+    return build_table(scenario.title, columns, ours, paper, doc, lower_is_better=measure.lower_is_better)
 
 
-METRICS = {
-    "final_accuracy": "Accuracy (%) at the end of the stream (A_last), mean ± standard deviation over seeds.",
-    "balanced_accuracy": "Balanced accuracy (%) at the end: the mean over classes of the accuracy of each.",
-    "auc": "Any-time accuracy (%): mean over the periodic evaluations (A_AUC).",
-    "average_accuracy": "Accuracy (%) at the ends of tasks, averaged (A_avg).",
-    "forgetting": "Forgetting (points): best earlier accuracy of a class minus its last (F_last).",
-}
-
-SCALARS: dict[str, tuple[str, float]] = {
-    "consistency": ("answers on one path (%)", 100.0),
-    "path_accuracy": ("all levels right (%)", 100.0),
-    "severity": ("height of mistakes", 1.0),
-    "updates": ("updates", 1.0),
-    "seconds": ("seconds", 1.0),
-    "peak_memory": ("peak memory (MB)", 1e-6),
-}
-
-
-def scalar(result: Result, name: str) -> float | None:
-    """A figure of a run that has no levels."""
-    if name == "severity":
-        return result.mistake_severity["mistakes"]
-    value = float(getattr(result, name))
-    return value * SCALARS[name][1]
+def with_code_note(table: Table, runs: Sequence[RunData]) -> Table:
+    """The table with a note first where its runs are not all of one code."""
+    note = mixed_code(runs)
+    return table if note is None else replace(table, notes=(note, *table.notes))
 
 
 def scalar_figures(series: Series, name: str) -> Figure | None:
-    """The same over the finished runs of a series."""
-    values = {
-        run.config.seed: value
-        for run in series.results()
-        if run.result is not None and (value := scalar(run.result, name)) is not None
-    }
-    return Figure.over_seeds(values) if values else None
+    """A figure that has no levels over the finished runs of a series."""
+    return measured(series, find_measure(name), ALL)

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ramify.reports.data import RunData
+from ramify.runs.code import changed_code, codes_in
+from ramify.sweeps.words import some
 
 
 def scale(runs: Sequence[RunData]) -> str:
@@ -23,6 +25,22 @@ def scale(runs: Sequence[RunData]) -> str:
     smaller = "; not the paper's scale" if known or not presets else ""
     cut = any(run.config.limit or run.config.per_class for run in runs)
     return f"Scale: {', '.join(filter(None, parts))}{smaller or ('; not the whole stream' if cut else '')}."
+
+
+def mixed_code(runs: Sequence[RunData]) -> str | None:
+    """One line that names the runs whose code is not that of the newest run; None where all agree.
+
+    Only what runs recorded is compared, module by module; older runs recorded nothing.
+    """
+    newest: dict[str, str] = {}
+    for run in sorted(runs, key=lambda run: str(run.facts.get("started", ""))):
+        for code in codes_in(run.facts):
+            newest |= code
+    apart = {run.path.name: other for run in runs if (other := changed_code(run.facts, newest))}
+    if not apart:
+        return None
+    modules = ", ".join(sorted({name for names in apart.values() for name in names}))
+    return f"Not all runs are of one code ({modules} differs); of older code: {some(sorted(apart))}."
 
 
 def _all(texts: object) -> str:

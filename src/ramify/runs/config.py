@@ -64,6 +64,9 @@ class PlainConfig(Settings):
     decode: str | None = None
     """How answers are read for the figures: heads, path, crm, up, joint; default: as the method does."""
 
+    metrics: tuple[str, ...] | None = None
+    """Metrics of your own to record, package.module:name."""
+
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("tasks", "per_class", "limit", "image_size", "eval_every", "eval_images"):

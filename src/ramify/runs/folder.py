@@ -27,6 +27,7 @@ from ramify.errors import RamifyError
 from ramify.evaluation.anytime import Record
 from ramify.files import beside, check_format, fitting, read_json, sync, write_atomic, writing
 from ramify.locks import HOLDER, LOCK, Held, hold_folder
+from ramify.runs.code import changed_code, code_of
 from ramify.runs.result import Result
 from ramify.taxonomy import write_taxonomy
 
@@ -80,7 +81,12 @@ class RunFolder:
         """The code of one's own, `package.module:name`, that the run's config has ramify import, if any."""
         config = self.about()["config"]
         with fitting(self.path / "config.json"):
-            names = (config["method"], config["network"]["name"], config["setup"])
+            names = (
+                config["method"],
+                config["network"]["name"],
+                config["setup"],
+                *(config.get("metrics") or ()),
+            )
             return next((name for name in names if ":" in name), None)
 
     def begun(self) -> bool:
@@ -130,7 +136,8 @@ class RunFolder:
         facts["dataset"] |= {"name": run.dataset.name, "notes": list(run.dataset.notes)}
         facts["stream"] |= {"tasks": run.stream.summary()}
         where = {"preset": preset, "device": str(run.trainer.device), "execution": execution}
-        about = {"format": FORMAT, **facts, **where, **circumstances(), "resumed": []}
+        code = {"code": code_of(run.config)}
+        about = {"format": FORMAT, **facts, **where, **circumstances(), **code, "resumed": []}
         with writing(self.path):
             self._sweep()
         new = self.path / NEW
@@ -152,8 +159,14 @@ class RunFolder:
         with writing(self.path):
             self._sweep()
         write_atomic(self.path / "records.jsonl", "".join(map(_line, run.records)), make_folder=False)
-        about, now = self.about(), circumstances()
-        about["resumed"].append({"samples": run.position, **now})
+        about, now, code = self.about(), circumstances(), code_of(run.config)
+        if other := changed_code(about, code):
+            log.warning(
+                "the code of %s has changed since this run was begun: what it learned before stands; begin "
+                "again with --force for one code throughout",
+                ", ".join(other),
+            )
+        about["resumed"].append({"samples": run.position, **now, "code": code})
         self._write_json("config.json", about)
         then = {"torch": about["versions"].get("torch"), "device": about["device"], **about["machine"]}
         here = {"torch": now["versions"]["torch"], "device": str(run.trainer.device), **now["machine"]}
@@ -261,7 +274,7 @@ def _record(line: bytes, where: str) -> Record:
 
 
 def _line(record: Record) -> str:
-    return json.dumps(vars(record)) + "\n"
+    return json.dumps(record.to_dict()) + "\n"
 
 
 def circumstances() -> dict[str, Any]:

@@ -67,6 +67,8 @@ class Result:
     """A_last with each class counting the same; not in the results of older runs."""
     decoded: dict[str, PerLevel] = field(default_factory=dict)
     """A_last of every way to read the same answers, through the found tree or the `true tree`."""
+    metrics: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Metrics of your own at the end of the stream, by level or as `all`."""
 
     @classmethod
     def of(
@@ -110,6 +112,7 @@ class Result:
                 {h: metrics.balanced_accuracy(last.class_accuracy[h]) for h in levels}
             ),
             decoded={way: {str(h): v for h, v in found.items()} for way, found in last.decoded.items()},
+            metrics=final.metrics,
         )
 
     @classmethod

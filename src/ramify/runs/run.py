@@ -16,6 +16,7 @@ import torch
 from ramify.datasets import Dataset, load_dataset
 from ramify.errors import RamifyError
 from ramify.evaluation.anytime import Evaluation, Evaluator, Record
+from ramify.evaluation.own import find_metrics
 from ramify.methods import Trainer, find_method
 from ramify.networks.inputs import BorrowedImages, ImageInputs
 from ramify.runs.answers import take
@@ -116,6 +117,7 @@ class Run:
             self.stream.levels,
             config.eval_images,
             config.decode or method.decode,
+            find_metrics(config.metrics or ()),
         )
         self.evaluated_at = evaluated_at(config, self.stream, method.offline)
         self.answers: Path | None = None  # folder of answers that may have been worked out ahead
@@ -219,6 +221,7 @@ class Run:
             train_seconds=round(self.train_seconds, 3),
             eval_seconds=round(time.perf_counter() - start + (ready.seconds if ready else 0.0), 3),
             lr=trainer.recipe.rate.value(trainer),
+            metrics={name: values for name, values in evaluation.metrics.items() if values},
         )
         self.records.append(record)
         return record
@@ -269,7 +272,7 @@ class Run:
 
     def state(self) -> State:
         """Everything that the rest of the run depends on."""
-        records = json.dumps([vars(record) for record in self.records]).encode()
+        records = json.dumps([record.to_dict() for record in self.records]).encode()
         return {
             "trainer": self.trainer.state(),
             "torch": torch.get_rng_state(),
@@ -307,6 +310,7 @@ class Run:
                 decoded={
                     way: {int(h): v for h, v in levels.items()} for way, levels in state["decoded"].items()
                 },
+                metrics=final.metrics,
             )
 
 

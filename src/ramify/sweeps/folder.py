@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ramify.errors import RamifyError
 from ramify.files import check_format, fitting, read_json, write_atomic
+from ramify.runs.code import changed_code, code_of
 from ramify.runs.config import read_config
 from ramify.runs.folder import RunFolder
 from ramify.runs.result import Result
@@ -43,6 +44,16 @@ class StudyFolder:
                 f"{folder.path} holds a run with other settings under this name; move it out of the way"
             )
         return folder.result()
+
+    def changed(self, study: Study, finished: bool = True) -> dict[str, list[str]]:
+        """The finished (or else the unfinished) runs whose code has changed, and which modules did."""
+        found: dict[str, list[str]] = {}
+        for run in study:
+            folder = RunFolder(self.of(run))
+            chosen = folder.begun() and folder.finished() == finished
+            if chosen and (other := changed_code(folder.about(), code_of(run.config))):
+                found[run.name] = other
+        return found
 
     def results(self, study: Study) -> dict[str, Result]:
         """The results of the runs that are finished, by name."""

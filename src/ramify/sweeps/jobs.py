@@ -26,6 +26,8 @@ from ramify.runs.run import Run, evaluated_at, prepare_dataset, prepare_stream
 from ramify.sweeps.store import working_copy
 from ramify.sweeps.study import StudyRun
 
+log = logging.getLogger("ramify")
+
 PROGRESS, LOG, ERRORS = "progress.json", "log.txt", "errors.txt"
 PATIENCE = 60.0  # seconds until a folder that another process works in is given up
 
@@ -77,6 +79,8 @@ class RunJob:
     folder: Path
     how: How = field(default_factory=How)
     after: frozenset[str] = frozenset()
+    anew: bool = False
+    """Whether a finished run is to be overwritten; what was begun for that goes on."""
 
     @property
     def name(self) -> str:
@@ -96,12 +100,14 @@ class RunJob:
 
     def _go(self, folder: Path, keep: Callable[[], None]) -> None:
         how, watch, patience = self.how, _watch(folder, keep), time.monotonic() + PATIENCE
+        force = self.anew and RunFolder(folder).finished()
         while True:
             try:
                 run_config(
                     self.run.config,
                     folder,
-                    resume=True,
+                    resume=not force,
+                    force=force,
                     device=how.device,
                     threads=how.threads,
                     data_dir=how.data_dir,
@@ -165,14 +171,17 @@ class AnswerJob:
         return Outcome(why, again=True)
 
 
-def jobs_for(run: StudyRun, folder: Path, how: How, places: int) -> list[RunJob | AnswerJob]:
+def jobs_for(
+    run: StudyRun, folder: Path, how: How, places: int, anew: bool = False
+) -> list[RunJob | AnswerJob]:
     """The job of a run, after one for each of its answers but the last where these can go side by side."""
     config = run.config
     if places == 1 or how.store is not None or not answers_alone(config):
-        return [RunJob(run, folder, how)]
+        return [RunJob(run, folder, how, anew=anew)]
     asked = list(evaluated_at(config, prepare_stream(config, prepare_dataset(config, how.data_dir))))
-    answers = [AnswerJob(run, folder, how, at) for at in asked[len(RunFolder(folder).records()) : -1]]
-    return [*answers, RunJob(run, folder, how, frozenset(job.name for job in answers))]
+    done = 0 if anew else len(RunFolder(folder).records())
+    answers = [AnswerJob(run, folder, how, at) for at in asked[done:-1]]
+    return [*answers, RunJob(run, folder, how, frozenset(job.name for job in answers), anew)]
 
 
 def outcome_of(error: Exception) -> Outcome:
@@ -205,8 +214,8 @@ def _watch(folder: Path, keep: Callable[[], None], every: float = 1.0) -> Callab
             keep()
         for record in run.records[logged:]:
             figures = "  ".join(f"{level}: {100 * value:.1f}" for level, value in record.accuracy.items())
-            print(
-                f"{record.samples}/{len(run.stream)} samples  {record.updates} updates  {figures}", flush=True
+            log.info(
+                "%d/%d samples  %d updates  %s", record.samples, len(run.stream), record.updates, figures
             )
         logged = len(run.records)
 
@@ -231,19 +240,21 @@ def _write_progress(path: Path, run: Run) -> None:
 def logged(path: Path) -> Iterator[None]:
     """Send all that this process prints, and ramify's own log, to the end of a file."""
     kept = os.dup(1), os.dup(2)
-    handler = logging.StreamHandler(sys.stderr)
+    handler, level = logging.StreamHandler(sys.stderr), log.level
     with path.open("ab", buffering=0) as file:
         sys.stdout.flush()
         sys.stderr.flush()
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
-        logging.getLogger("ramify").addHandler(handler)
+        log.addHandler(handler)
+        log.setLevel(logging.INFO)
         try:
             yield
         finally:
             sys.stdout.flush()
             sys.stderr.flush()
-            logging.getLogger("ramify").removeHandler(handler)
+            log.removeHandler(handler)
+            log.setLevel(level)
             for number, saved in enumerate(kept, 1):
                 os.dup2(saved, number)
                 os.close(saved)

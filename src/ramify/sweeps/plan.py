@@ -91,6 +91,7 @@ def print_plan(study: Study, out: str | Path, how: How, workers: int | None = No
     """Print the runs of a study with the time and memory of those that are not finished; run nothing."""
     folder, engine = StudyFolder(out), Local(workers, how.threads)
     missing = [run for run in study if folder.result(run) is None]
+    changed = folder.changed(study)
     found, notes = _estimates(missing, how, engine)
     grid = Grid(box=None, pad_edge=False)
     grid.add_column("run", no_wrap=True)
@@ -98,7 +99,8 @@ def print_plan(study: Study, out: str | Path, how: How, workers: int | None = No
         grid.add_column(column, justify="right", no_wrap=True)
     for run in study:
         if run.name not in found:
-            grid.add_row(run.name, "", "", "?" if run in missing else "finished", "")
+            state = "finished (code changed since)" if run.name in changed else "finished"
+            grid.add_row(run.name, "", "", "?" if run in missing else state, "")
             continue
         one = found[run.name]
         begun = " (begun)" if RunFolder(folder.of(run)).begun() else ""

@@ -35,7 +35,9 @@ class Store:
         folder.mkdir(parents=True, exist_ok=True)
         if self.files.exists(self.root):
             for path in self.files.ls(self.root, detail=False):
-                self.files.get_file(path, str(folder / path.rsplit("/", 1)[-1]))
+                name = path.rsplit("/", 1)[-1]
+                self.files.get_file(path, str(folder / name))
+                self._pushed[name] = (0, 0)  # so that what goes here goes there, too
 
     def push(self, folder: Path) -> None:
         """Bring what has changed in a local folder there, and remove there what is gone.

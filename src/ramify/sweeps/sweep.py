@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import sys
+import logging
 from pathlib import Path
+from typing import Literal
 
 from ramify.errors import RamifyError
 from ramify.locks import hold_folder
@@ -17,7 +18,9 @@ from ramify.sweeps.local import Local
 from ramify.sweeps.store import Store
 from ramify.sweeps.study import Study, StudyRun
 from ramify.sweeps.table import RunTable
-from ramify.sweeps.words import duration
+from ramify.sweeps.words import duration, some
+
+log = logging.getLogger("ramify")
 
 
 def sweep(
@@ -29,12 +32,14 @@ def sweep(
     retries: int = 1,
     shared: bool = False,
     quiet: bool = False,
+    rerun: Literal["changed"] | None = None,
 ) -> dict[str, Result]:
     """Do the runs of a study that are not finished in `out`, and return the results of all by name.
 
     Unfinished runs continue from their checkpoint; a run that fails is tried again up to `retries` times
     while the others go on, and one that fails for good makes the sweep raise `RamifyError` at its end.
-    Ctrl-C lets every run write a checkpoint. A `shared` folder holds the runs of several studies.
+    Ctrl-C lets every run write a checkpoint. A `shared` folder holds the runs of several studies. A finished
+    run whose code has changed since is named, and run again only with `rerun="changed"`.
     """
     how = how or How()
     engine = engine or Local(threads=how.threads)
@@ -45,13 +50,23 @@ def sweep(
         folder.check(study)
     _fetch(study, folder, how)
     results = folder.results(study)
-    missing = [run for run in study if run.name not in results]
+    changed = folder.changed(study)
+    anew = set(changed) if rerun == "changed" else set()
+    if changed and not anew:
+        _say_changed(changed)
+    if begun := folder.changed(study, finished=False):
+        log.warning("begun with other code than they go on with: %s", some(begun))
+    missing = [run for run in study if run.name not in results or run.name in anew]
     if missing:
         prepare_datasets(missing, how)
         with hold_folder(folder.path), RunTable(study, folder, quiet) as table:
             if not shared:
                 folder.write(study)
-            jobs = [job for run in missing for job in jobs_for(run, folder.of(run), how, engine.places)]
+            jobs = [
+                job
+                for run in missing
+                for job in jobs_for(run, folder.of(run), how, engine.places, run.name in anew)
+            ]
             done = drive(engine, jobs, table, retries)
         _fetch(study, folder, how)
         errors = {run.name: done[run.name].error for run in missing if done[run.name].error is not None}
@@ -97,8 +112,18 @@ def _paper_seconds(study: Study, results: dict[str, Result], how: How) -> float 
         return None
 
 
+def _say_changed(changed: dict[str, list[str]]) -> None:
+    modules = ", ".join(sorted({name for names in changed.values() for name in names}))
+    count = "1 finished run is" if len(changed) == 1 else f"{len(changed)} finished runs are"
+    log.warning(
+        "%s of other code than there is now (%s changed): %s; --rerun changed runs them again",
+        count,
+        modules,
+        some(changed),
+    )
+
+
 def _say_totals(results: dict[str, Result], paper: float | None) -> None:
-    sys.stderr.write(f"{Totals.of(results.values())}\n")
+    log.info("%s", Totals.of(results.values()))
     if paper is not None:
-        words = "with the paper's settings, by multiply-adds: about"
-        sys.stderr.write(f"{words} {duration(paper)} of computing\n")
+        log.info("with the paper's settings, by multiply-adds: about %s of computing", duration(paper))

@@ -42,8 +42,11 @@ class RunTable(Watcher):
     def __init__(self, study: Study, folder: StudyFolder, quiet: bool = False) -> None:
         self.name = study.name
         self.rows = {run.name: RunRow(run.name, folder.of(run)) for run in study}
+        changed = folder.changed(study)
         for name, result in folder.results(study).items():
-            self.rows[name].state, self.rows[name].note = "finished", percent(result.final_accuracy)
+            note = percent(result.final_accuracy)
+            note += f"  code of {', '.join(changed[name])} changed since" if name in changed else ""
+            self.rows[name].state, self.rows[name].note = "finished", note
         self.console = Console(stderr=True, quiet=quiet)
         self.live = Live(console=self.console, auto_refresh=False, transient=True)
 

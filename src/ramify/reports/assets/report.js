@@ -171,13 +171,26 @@
     if (choose !== undefined) {
       detail[choose] = event.target.value;
       applyDetails();
+      markMore();
     }
   });
+
+  // What is wider than the page fades out on the side where there is more of it.
+  function markMore() {
+    for (const part of all(".scroll")) {
+      part.classList.toggle("more", part.scrollLeft + part.clientWidth < part.scrollWidth - 2);
+      part.classList.toggle("scrolled", part.scrollWidth > part.clientWidth + 2);
+    }
+  }
+  document.addEventListener("scroll", markMore, { passive: true, capture: true });
+  document.addEventListener("toggle", markMore, true);
+  addEventListener("resize", markMore);
 
   function refresh() {
     for (const svg of all("svg.panel[data-kind]")) svg.tabIndex = 0;
     applySwitches();
     applyDetails();
+    markMore();
   }
   refresh();
 

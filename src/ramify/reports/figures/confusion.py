@@ -14,6 +14,7 @@ from ramify.reports.markup import Markup, el, join, number
 from ramify.reports.series import Series
 
 WIDTH = 340.0
+DOWN = 80.0  # longest name of a column
 NAMED = 24  # classes up to which each row has its name
 
 
@@ -74,7 +75,18 @@ def _panel(series: Series, level: int, shares: npt.NDArray[np.float64]) -> Panel
                 transform=f"translate(10 {top + side / 2:g}) rotate(-90)",
             )
         )
-    parts.append(label(left + side / 2, top + side + 15, "answer", "middle", class_="t faint"))
+    below = top + side + 5
+    if named:
+        size = 11 if cell >= 12 else 9
+        names_below = [fit(name, DOWN, size) for name in names]
+        for i, text in enumerate(names_below):
+            x = left + (i + 0.5) * cell + size * 0.36
+            turned = f"translate({number(x)} {number(below)}) rotate(-90)"
+            style = "t" if size == 11 else "t9"
+            parts.append(el("text", text, class_=style, text_anchor="end", transform=turned))
+        below += max(text_width(text, size) for text in names_below)
+    parts.append(label(left + side / 2, below + 12, "answer", "middle", class_="t faint"))
+    parts.append(_scale(left, below + 22, side))
     hover = {
         "kind": "heat",
         "blocks": json.dumps([[top, top + side, 0, len(names)]]),
@@ -85,7 +97,20 @@ def _panel(series: Series, level: int, shares: npt.NDArray[np.float64]) -> Panel
         "scale": 100,
         "unit": "%",
     }
-    return Panel(f"Confusion at level {level}, {series.label}", WIDTH, top + side + 22, join(parts), hover)
+    return Panel(f"Confusion at level {level}, {series.label}", WIDTH, below + 40, join(parts), hover)
+
+
+def _scale(left: float, y: float, side: float) -> Markup:
+    """What the colours mean: the share of a class's images."""
+    width = side - 62
+    return join(
+        [
+            label(left, y + 8, "0 %", class_="t faint"),
+            el("rect", x=left + 26, y=y, width=width, height=9, class_="empty"),
+            heat_image(np.linspace(0, 1, 64)[None], left + 26, y, width, 9),
+            label(left + side, y + 8, "100 %", "end", class_="t faint"),
+        ]
+    )
 
 
 def _families(ancestor: npt.NDArray[np.int64], left: float, top: float, cell: float) -> Markup:

@@ -37,7 +37,7 @@ def memory_counts(series: Series) -> tuple[list[int], list[Floats]]:
 def memory_panels(series: Series) -> list[Panel]:
     """Stacked areas by level, and a heat map by class in tree order."""
     moments, counts = memory_counts(series)
-    if not moments or not any(level.any() for level in counts):
+    if len(moments) < 2 or not any(level.any() for level in counts):  # an area needs two
         return []
     return [_by_level(series, moments, counts), _by_class(series, moments, counts)]
 

@@ -9,7 +9,7 @@ from ramify.reports.figures.panel import Panel, fit, label
 from ramify.reports.markup import Markup, el, join
 from ramify.reports.series import Series
 
-WIDTH = 720.0
+WIDTH = 1080.0
 MOST_NODES = 250  # a level with more classes is left out: its cells would be thinner than a line
 Floats = npt.NDArray[np.float64]
 

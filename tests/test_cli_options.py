@@ -1,0 +1,80 @@
+"""The same options in every command that runs, and the help of the preset that is used."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ramify.cli import compare, main, reproduce, run
+from ramify.cli.studying import RUN_OPTIONS
+from ramify.runs.config import Config
+from ramify.runs.presets import preset_names, resolve
+from ramify.sweeps.study import Study
+from ramify.typed import flat, to_dict
+
+
+@pytest.mark.parametrize("preset", preset_names())
+@pytest.mark.parametrize("before", [True, False])
+def test_help_tells_the_defaults_of_the_preset_that_is_given(
+    preset: str, before: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["--preset", preset, "--method", "clib", "--dataset", "cifar100"]
+    with pytest.raises(SystemExit):
+        run.main(["--help", *given] if before else [*given, "--help"])
+    told = " ".join(re.sub(r"[│╭╮╰╯─]", " ", capsys.readouterr().out).split())
+    assert f"preset {preset}, method clib, dataset cifar100, setup multiple-depth" in told
+    config = resolve(preset, "clib", "cifar100", "multiple-depth")
+    for name, value in flat(to_dict(config)).items():
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            option = f"--{name.replace('_', '-')} "
+            shown = re.search(re.escape(option) + r"(?:INT|FLOAT|\{None\}\|INT).*?default: ([^)]*)\)", told)
+            assert shown is not None, name
+            assert float(shown[1]) == value, name
+    assert f"default: {preset})" in told
+
+
+def test_options_are_fields_of_a_run() -> None:
+    fields = {field.name for field in dataclasses.fields(Config)}
+    assert RUN_OPTIONS.keys() <= fields
+
+
+@pytest.mark.parametrize("command", ["compare", "reproduce"])
+def test_what_run_takes_every_command_takes(
+    command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    seen: list[Study] = []
+
+    def carry_out(study: Study, *rest: Any) -> bool:
+        seen.append(study)
+        return False
+
+    monkeypatch.setattr(compare, "carry_out", carry_out)
+    monkeypatch.setattr(reproduce, "carry_out", carry_out)
+    monkeypatch.chdir(tmp_path)
+    first = ["--methods", "er"] if command == "compare" else ["table1"]
+    options = ["--taxonomy", "stanford-cars", "--image-size", "16", "--levels", "1", "2", "--limit", "10"]
+    more = ["--set", "limit=20", "--precision", "bf16"]
+    assert main([command, *first, "--dataset", "photos", *options, *more]) == 0
+    (study,) = seen
+    for one in study:
+        config = one.config
+        assert (config.taxonomy, config.image_size, config.levels) == ("stanford-cars", 16, (1, 2))
+        assert (config.limit, config.precision) == (20, "bf16")
+
+
+def test_a_stream_can_be_shown_through_a_tree_that_is_given(
+    tmp_path: Path, paint: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for leaf in ("apple", "pear", "hammer", "saw"):
+        for i in range(4):
+            paint(tmp_path / "photos" / leaf / f"{i}.png")
+    (tmp_path / "tree.csv").write_text("level1,level2\nfruit,apple\nfruit,pear\ntool,hammer\ntool,saw\n")
+    given = ["--dataset", str(tmp_path / "photos"), "--setup", "multiple-depth", "--image-size", "8"]
+    tree = ["--taxonomy", str(tmp_path / "tree.csv")]
+    assert main(["stream", "show", *given, *tree, "--data-dir", str(tmp_path / "data"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["tree_levels"] == [1, 2]
