@@ -23,6 +23,7 @@ from ramify.learner.images import Images, as_tensor
 from ramify.learner.labels import Label, Levels, as_labels, as_levels, as_pairs
 from ramify.learner.prediction import Prediction, prediction
 from ramify.learner.shared import SharedTrainer
+from ramify.locks import hold_to_write
 from ramify.methods import Settings, find_method, make_settings
 from ramify.methods.recipe import Build, Method, as_method
 from ramify.methods.settings import NetworkSettings
@@ -228,8 +229,11 @@ class Learner:
     # ---- saving
 
     def save(self, path: str | Path) -> None:
-        """Write the learner to a folder, whole or not at all; it waits for `partial_fit` to end."""
-        with self._learns, self._trainer.turns:
+        """Write the learner to a folder, whole or not at all; it waits for `partial_fit` to end.
+
+        A folder in which another process is at work (`ramify learn --follow`, a run) is refused.
+        """
+        with self._learns, self._trainer.turns, hold_to_write(Path(path)):
             saving.save(self, Path(path))
 
     @classmethod
