@@ -15,8 +15,10 @@ from PIL import Image
 
 from ramify import Learner
 from ramify.cli import main
+from ramify.errors import RamifyError
 from ramify.learner.folder import ModelFolder
-from ramify.learner.manifest import Lesson, read_rows, teach
+from ramify.learner.manifest import Lesson, teach
+from ramify.learner.rows import read_rows
 from ramify.methods.checks import SIZE, Toy, same, weights
 
 OWN = ["--network", "ramify.methods.checks:ToyNetwork", "--own-code"]
@@ -166,6 +168,130 @@ def test_images_that_cannot_be_read_are_passed_over(photos, caplog):
     assert model(folder / "model").samples == 4
 
 
+def test_an_image_that_comes_after_its_row_is_learned_once_when_it_comes(photos, monkeypatch, caplog):
+    folder, lines = photos
+    monkeypatch.setattr("ramify.learner.manifest.POLL", 0.02)
+    monkeypatch.setattr("ramify.learner.manifest.PATIENCE", 0.2)
+    late = {name: (folder / "photos" / name).read_bytes() for name in ("0.png", "3.png", "9.png")}
+    for name in late:
+        (folder / "photos" / name).unlink()
+    (folder / "photos" / "3.png").write_bytes(late["3.png"][:40])  # still being written
+    manifest = folder / "stream.csv"
+    write(manifest, lines[:2])  # not even the first image is there
+    learner = Learner(
+        image_size=SIZE, memory_size=24, network="ramify.methods.checks:ToyNetwork", batch_size=8
+    )
+    lesson = Lesson(learner, manifest, folder / "photos", follow=True)
+    end = threading.Event()
+    arguments = (lesson, ModelFolder(folder / "model"), True, 60.0, end.is_set, lambda lesson: None)
+    thread = threading.Thread(target=teach, args=arguments)
+    with caplog.at_level(logging.WARNING, "ramify"):
+        thread.start()
+        wait_for(lambda: lesson.waiting == [0])
+        write(manifest, lines[:11])
+        wait_for(lambda: learner.samples == 7)
+        (folder / "photos" / "0.png").write_bytes(late["0.png"])
+        wait_for(lambda: learner.samples == 8)
+        wait_for(lambda: len(caplog.records) == 2)  # patience is over
+        end.set()
+        thread.join()
+    assert len(caplog.records) == 2  # each once
+    told = caplog.records[0].getMessage()
+    assert told.startswith("stream.csv line 5 is passed over: ")
+    assert "3.png cannot be used" in told
+    assert "image 0" not in told
+    for name in ("3.png", "9.png"):
+        (folder / "photos" / name).write_bytes(late[name])
+        assert learn(folder, lines[:11], "model", "--set", "lr=0.001") == 0
+        assert learn(folder, lines[:11], "model", "--set", "lr=0.001") == 0
+    assert model(folder / "model").samples == 10
+    (place,) = model(folder / "model").notes["learn"]["manifests"]
+    assert place["waiting"] == []
+
+
+def test_follow_ends_where_no_image_ever_comes(photos, monkeypatch, capsys):
+    folder, lines = photos
+    monkeypatch.setattr("ramify.learner.manifest.POLL", 0.02)
+    monkeypatch.setattr("ramify.learner.manifest.PATIENCE", 0.1)
+    assert learn(folder, lines, "model", "--follow", "--images", str(folder)) == 2
+    assert "--images says where" in capsys.readouterr().err
+
+
+def test_manifests_of_one_name_are_told_apart(photos, capsys):
+    folder, lines = photos
+    for month in ("jan", "feb", "march"):
+        (folder / month).mkdir()
+    assert learn(folder, lines[:21], "model", name="jan/stream.csv") == 0
+    assert learn(folder, [lines[0], *lines[21:41]], "model", name="feb/stream.csv") == 0
+    assert model(folder / "model").samples == 40
+    assert learn(folder, lines[:21], "model", name="march/moved.csv") == 0  # the same rows elsewhere
+    assert model(folder / "model").samples == 40
+    assert learn(folder, [lines[0], *lines[5:30]], "model", name="feb/stream.csv") == 2
+    assert "rows that were learned already have changed" in capsys.readouterr().err
+
+
+def test_rows_that_change_while_it_follows_are_refused(photos):
+    folder, lines = photos
+    write(folder / "stream.csv", lines[:11])
+    lesson = Lesson(
+        Learner(image_size=SIZE, memory_size=24, network="ramify.methods.checks:ToyNetwork", batch_size=8),
+        folder / "stream.csv",
+        folder / "photos",
+    )
+    lesson.step()
+    write(folder / "stream.csv", lines[:6])  # half-way through being written anew
+    assert not lesson.refresh()
+    write(folder / "stream.csv", [lines[0], *lines[3:20]])
+    with pytest.raises(RamifyError, match="have changed"):
+        lesson.refresh()
+
+
+def test_class_folders_are_learned_once_each_with_all_their_levels(photos, capsys, monkeypatch):
+    folder, _ = photos
+    monkeypatch.setattr("ramify.learner.manifest.CHUNK", 16)
+    kinds = folder / "kinds"
+    for i in range(40):
+        place = kinds.joinpath(*TOY.paths[i])
+        place.mkdir(parents=True, exist_ok=True)
+        shutil.copy(folder / "photos" / f"{i}.png", place / f"{i}.png")
+
+    def learn_folder(out, *more):
+        return main(["learn", str(kinds), "--out", str(folder / out), *SMALL, *more])
+
+    assert learn_folder("model") == 0
+    ours = model(folder / "model")
+    assert ours.samples == 40
+    assert set(ours.labels(1)) == {path[0] for path in TOY.paths[:40]}
+    assert set(ours.labels(2)) == {path[1] for path in TOY.paths[:40]}
+    shutil.copy(folder / "photos" / "50.png", kinds.joinpath(*TOY.paths[50]) / "50.png")
+    (kinds.joinpath(*TOY.paths[0]) / "bad.png").write_bytes(b"none")
+    assert learn_folder("model") == 0
+    assert model(folder / "model").samples == 41
+    shutil.copy(folder / "photos" / "0.png", kinds.joinpath(*TOY.paths[0]) / "bad.png")
+    assert learn_folder("model") == 0
+    assert learn_folder("model") == 0
+    assert model(folder / "model").samples == 42
+    step = Lesson.step
+
+    def interrupted(lesson):
+        step(lesson)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(Lesson, "step", interrupted)
+    assert learn_folder("parts") == 128 + signal.SIGTERM
+    assert model(folder / "parts").samples == 16
+    monkeypatch.setattr(Lesson, "step", step)
+    assert learn_folder("parts") == 0
+    assert learn_folder("whole") == 0
+    whole, parts = model(folder / "whole"), model(folder / "parts")
+    assert same(weights(whole._trainer), weights(parts._trainer))
+    assert learn_folder("model", "--images", str(folder)) == 2
+    assert "--images goes with a CSV" in capsys.readouterr().err
+    (folder / "empty").mkdir()
+    assert main(["learn", str(folder / "empty"), "--out", str(folder / "none"), *SMALL]) == 2
+    assert "holds no images" in capsys.readouterr().err
+
+
 def test_images_in_a_wrong_place_are_not_passed_over(photos, capsys):
     folder, lines = photos
     assert learn(folder, lines, "model", "--images", str(folder)) == 2
@@ -212,10 +338,10 @@ def test_follows_until_it_is_told_to_stop(photos, capsys, monkeypatch):
     ("text", "expected"),
     [
         ("path,level\n0.png,1\n", "no column label"),
-        ("path,label,level\n0.png,red,x\n", "line 2: level 'x'"),
-        ("path,label,level\n0.png,red,0\n", "line 2: level 0"),
-        ("path,label\n0.png,red\n", "line 2: level is missing"),
-        ("path,label,level\n0.png,,1\n", "line 2: label ''"),
+        ("path,label,level\n0.png,red,x\n", "line 2 (0.png): level 'x'"),
+        ("path,label,level\n0.png,red,0\n", "line 2 (0.png): level 0"),
+        ("path,label\n0.png,red\n", "line 2 (0.png): level is missing"),
+        ("path,label,level\n0.png,,1\n", "line 2 (0.png): label ''"),
         ("", "is empty"),
     ],
 )
@@ -236,7 +362,7 @@ def test_a_taxonomy_gives_the_levels(photos):
     assert model(folder / "model").levels == (1,)
     assert learn(folder, rows, "model") == 0
     assert model(folder / "model").levels == (1, 2)
-    assert read_rows(folder / "stream.csv")[0].level == ""
+    assert read_rows(folder / "stream.csv")[0].labels[0][0] == ""
 
 
 def test_predict_and_describe(photos, capsys):
