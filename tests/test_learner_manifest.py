@@ -20,6 +20,7 @@ from ramify.learner.folder import ModelFolder
 from ramify.learner.manifest import Lesson, teach
 from ramify.learner.rows import read_rows
 from ramify.methods.checks import SIZE, Toy, same, weights
+from ramify.taxonomy import Taxonomy
 
 OWN = ["--network", "ramify.methods.checks:ToyNetwork", "--own-code"]
 SMALL = [*OWN, "--image-size", str(SIZE), "--memory-size", "24", "--set", "batch_size=8", "--set", "lr=0.01"]
@@ -363,6 +364,33 @@ def test_a_taxonomy_gives_the_levels(photos):
     assert learn(folder, rows, "model") == 0
     assert model(folder / "model").levels == (1, 2)
     assert read_rows(folder / "stream.csv")[0].labels[0][0] == ""
+
+
+def test_a_tree_without_a_class_that_was_learned_is_refused(photos, capsys):
+    folder, lines = photos
+    paths = sorted({tuple(path) for path in TOY.paths})
+    tree = str(folder / "tree.csv")
+    write(folder / "tree.csv", ["level1,level2", *map(",".join, paths)])
+    assert learn(folder, lines[:61], "model", "--taxonomy", tree) == 0
+    before = (folder / "model" / "learner.safetensors").read_bytes()
+    learned = {label for label, level in zip(TOY.labels[:60], TOY.levels[:60], strict=True) if level == 2}
+    gone = next(leaf for _, leaf in paths if leaf in learned)
+    renamed = [(a, f"new {b}" if b == gone else b) for a, b in paths]
+    capsys.readouterr()
+    for changed in (renamed, [path for path in paths if path[1] != gone]):
+        write(folder / "tree.csv", ["level1,level2", *map(",".join, changed)])
+        assert learn(folder, lines, "model", "--taxonomy", tree) == 2
+        told = capsys.readouterr().err.splitlines()[-1]
+        assert f"lacks 1 of the classes that the model has learned: {gone!r} (level 2); put" in told
+        assert (folder / "model" / "learner.safetensors").read_bytes() == before
+    grown = [*paths, (paths[0][0], "quite new")]
+    write(folder / "tree.csv", ["level1,level2", *map(",".join, grown)])
+    assert learn(folder, lines, "model", "--taxonomy", tree) == 0
+    ours = model(folder / "model")
+    assert ours.predict(TOY.images[:3], consistent=True).levels == (1, 2)
+    with pytest.raises(RamifyError, match="lacks"):
+        ours.taxonomy = Taxonomy.from_rows([("a",), ("b",)])
+    ours.taxonomy = None
 
 
 def test_predict_and_describe(photos, capsys):

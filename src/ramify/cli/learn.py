@@ -106,7 +106,10 @@ def _learner(out: Path, given: dict[str, Any], tree: str | None, device: str, ow
     if not same or alike.settings != learner.settings:
         raise RamifyError(f"{out} holds a model with other settings; leave them out, or choose another --out")
     if taxonomy is not None:
-        learner.taxonomy = taxonomy  # it may have grown
+        try:
+            learner.taxonomy = taxonomy  # it may have grown
+        except RamifyError as error:
+            raise RamifyError(f"--taxonomy {tree}: {error} in another --out") from None
     return learner
 
 

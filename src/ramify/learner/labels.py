@@ -19,6 +19,7 @@ Label = str | int
 Levels = int | Sequence[int] | None
 
 DEEPEST = 100
+NAMED = 5  # classes that an error names
 
 
 def as_labels(labels: Iterable[Any], classes: Classes) -> list[Label]:
@@ -89,6 +90,23 @@ def as_pairs(
         levels = as_levels(None if any(h is None for h in given_levels) else given_levels, names, tree)
         found.append(sorted(zip(levels, names, strict=True), reverse=True))
     return found
+
+
+def refuse_missing(tree: Taxonomy, classes: Classes) -> None:
+    """Refuse a tree that lacks classes that were met: they were renamed or removed in it, or moved."""
+    known = [set(tree.names(h)) for h in range(1, tree.depth + 1)]
+    missing = [
+        f"{label!r} (level {level})"
+        for level, label in zip(classes.level_of.tolist(), classes.labels, strict=True)
+        if level > tree.depth or str(label) not in known[level - 1]
+    ]
+    if missing:
+        more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
+        raise RamifyError(
+            f"the tree lacks {len(missing)} of the classes that the model has learned: "
+            f"{', '.join(missing[:NAMED])}{more}; put them back under these names (a tree may grow, and "
+            "classes may get other parents), or begin a new model"
+        )
 
 
 def _pairs(value: Any, level: Any) -> list[tuple[Any, Any]]:

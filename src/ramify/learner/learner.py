@@ -20,7 +20,7 @@ from ramify.hierarchy import DECODINGS, ancestors_in
 from ramify.hierarchy import decode as read
 from ramify.learner import saving
 from ramify.learner.images import Images, as_tensor
-from ramify.learner.labels import Label, Levels, as_labels, as_levels, as_pairs
+from ramify.learner.labels import Label, Levels, as_labels, as_levels, as_pairs, refuse_missing
 from ramify.learner.prediction import Prediction, prediction
 from ramify.learner.shared import SharedTrainer
 from ramify.locks import hold_to_write
@@ -87,7 +87,7 @@ class Learner:
         chosen = find_method(method) if isinstance(method, str) else as_method(method)
         _refuse_untaught(chosen)
         self.settings = _settings(chosen, memory_size, network, settings)
-        self.taxonomy = None if taxonomy is None else read_taxonomy(taxonomy)
+        self._taxonomy = None if taxonomy is None else read_taxonomy(taxonomy)
         self.notes: dict[str, Any] = {}
         own = network if isinstance(network, nn.Module) else None
         inputs = ImageInputs(self.image_size, mean=mean, std=std)
@@ -188,6 +188,18 @@ class Learner:
         return self._trainer.ties().ancestors()
 
     # ---- what it is
+
+    @property
+    def taxonomy(self) -> Taxonomy | None:
+        """The tree that was given; another one may take its place if it has all classes met so far."""
+        return self._taxonomy
+
+    @taxonomy.setter
+    def taxonomy(self, tree: Taxonomy | str | Path | None) -> None:
+        given = None if tree is None else read_taxonomy(tree)
+        if given is not None:
+            refuse_missing(given, self._trainer.classes)
+        self._taxonomy = given
 
     @property
     def levels(self) -> tuple[int, ...]:
