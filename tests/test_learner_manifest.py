@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import logging
 import os
+import re
 import shutil
 import signal
 import threading
@@ -399,9 +402,10 @@ def test_predict_and_describe(photos, capsys):
     ours, path, asked = model(folder / "model"), str(folder / "model"), str(folder / "photos" / "7.png")
     answer = ours.predict([asked])
     capsys.readouterr()
-    assert main(["predict", path, asked, "--own-code"]) == 0
-    assert capsys.readouterr().out.startswith(f"{asked}: {answer.labels[1][0]} ")
-    assert main(["predict", path, asked, asked, "--json", "--level", "2", "--own-code"]) == 0
+    assert main(["predict", path, asked, "--own-code", "--decode", "heads"]) == 0
+    assert capsys.readouterr().out.startswith(f"{asked}: level 1: {answer.labels[1][0]} ")
+    heads = ["--json", "--level", "2", "--own-code", "--decode", "heads"]
+    assert main(["predict", path, asked, asked, *heads]) == 0
     found = json.loads(capsys.readouterr().out)
     assert [entry["image"] for entry in found] == [asked, asked]
     assert found[0]["levels"]["2"]["label"] == answer.labels[2][0]
@@ -419,6 +423,115 @@ def test_predict_and_describe(photos, capsys):
     assert main(["describe", str(folder), "--own-code"]) == 2
     assert main(["describe", path]) == 2
     assert "--own-code" in capsys.readouterr().err
+
+
+@pytest.fixture
+def asked(photos):
+    """A model and its photos, one of which is bad."""
+    folder, lines = photos
+    assert learn(folder, lines, "model") == 0
+    (folder / "photos" / "bad.png").write_bytes(b"no image")
+    return folder
+
+
+def predict(folder, *arguments):
+    return main(["predict", str(folder / "model"), *map(str, arguments), "--own-code"])
+
+
+def test_the_command_answers_with_one_path_unless_told(asked, capsys):
+    files = [str(asked / "photos" / f"{i}.png") for i in range(80)]
+    ours = model(asked / "model")
+    told = {}
+    for way in (None, "path", "heads", "crm", "up", "joint"):
+        capsys.readouterr()
+        assert predict(asked, *files, *([] if way is None else ["--decode", way])) == 0
+        told[way] = capsys.readouterr().out.splitlines()
+        answer = ours.predict(files, decode=way or "path")
+        for i, line in enumerate(told[way]):
+            labels = [f"{x} {answer.probabilities[h][i]:.2f}" for h, x in answer[i].items() if x is not None]
+            apart = " | ".join(f"level {h}: {text}" for h, text in enumerate(labels, 1))
+            expected = " > ".join(labels) if way in (None, "path", "up") else apart
+            assert line == f"{files[i]}: {expected}"
+    assert told[None] == told["path"]
+    for flag, way in (("--consistent", "path"), ("--crm", "crm")):
+        assert predict(asked, *files, flag) == 0
+        assert capsys.readouterr().out.splitlines() == told[way]
+    assert predict(asked, files[0], "--crm", "--decode", "path") == 2
+    assert "not allowed with" in capsys.readouterr().err
+
+
+def test_images_by_folder_list_and_standard_input(asked, capsys, monkeypatch):
+    monkeypatch.setattr("ramify.learner.asking.CHUNK", 16)
+    photos = asked / "photos"
+    good = sorted(str(path) for path in photos.iterdir() if path.name != "bad.png")
+    capsys.readouterr()
+    assert predict(asked, photos) == 1  # for bad.png, and all others are answered
+    told = capsys.readouterr()
+    assert [line.split(": ")[0] for line in told.out.splitlines()] == good
+    assert f"{photos / 'bad.png'}: cannot be used: not an image" in told.err
+    assert "1 of 81 images cannot be used; the others are answered" in told.err
+    write(asked / "list.csv", ["id,path", "1,3.png", "2,gone.png", "3,4.png"])
+    assert predict(asked, asked / "list.csv", "--images", photos) == 1
+    told = capsys.readouterr()
+    assert [line.split(": ")[0] for line in told.out.splitlines()] == ["3.png", "4.png"]
+    assert "gone.png: cannot be used: No such file" in told.err
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(good[:5]) + "\n\n"))
+    assert predict(asked, "-") == 0
+    assert [line.split(": ")[0] for line in capsys.readouterr().out.splitlines()] == good[:5]
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    for given, expected in (("-", "no images were given"), (asked / "model", "holds no images")):
+        assert predict(asked, given) == 2
+        assert expected in capsys.readouterr().err
+    write(asked / "list.csv", ["id,file", "1,3.png"])
+    assert predict(asked, asked / "list.csv") == 2
+    assert "expected path" in capsys.readouterr().err
+
+
+def test_answers_go_to_files(asked, capsys):
+    names = [asked / "photos" / name for name in ("3.png", "bad.png", "4.png")]
+    ours = model(asked / "model")
+    answer = ours.predict([names[0], names[2]], decode="path")
+    for kind in ("csv", "json", "jsonl", "parquet"):
+        out = asked / f"answers.{kind}"
+        assert predict(asked, *names, "--to", out) == 1
+        told = capsys.readouterr()
+        assert (told.out, f"2 answers are in {out}" in told.err) == ("", True)
+        if kind in ("csv", "parquet"):
+            if kind == "csv":
+                rows = list(csv.DictReader(out.read_text().splitlines()))
+            else:
+                rows = pytest.importorskip("pyarrow.parquet").read_table(out).to_pylist()
+            assert list(rows[0]) == ["image", "level1", "probability1", "level2", "probability2", "error"]
+            assert [row["image"] for row in rows] == list(map(str, names))
+            assert [rows[0]["level1"], rows[2]["level1"]] == answer.labels[1]
+            assert float(rows[0]["probability1"]) == pytest.approx(answer.probabilities[1][0], abs=1e-4)
+            assert [bool(row["error"]) for row in rows] == [False, True, False]
+            assert not rows[1]["level1"]
+        else:
+            text = out.read_text()
+            found = json.loads(text) if kind == "json" else list(map(json.loads, text.splitlines()))
+            assert [entry["image"] for entry in found] == list(map(str, names))
+            assert found[0]["levels"]["1"]["label"] == answer.labels[1][0]
+            assert found[1] == {"image": str(names[1]), "error": "not an image of a known format"}
+    assert predict(asked, names[0], "--to", asked / "answers.txt") == 2
+    assert "choose one of them" in capsys.readouterr().err
+
+
+def test_the_most_probable_labels(asked, capsys):
+    name, ours = asked / "photos" / "3.png", model(asked / "model")
+    capsys.readouterr()
+    assert predict(asked, name, "--top", "3", "--json") == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    for level in ours.levels:
+        values, labels = ours.predict_proba([name], level)[0], ours.labels(level)
+        best = sorted(zip(values, labels, strict=True), reverse=True)[:3]
+        assert [told["label"] for told in found["levels"][str(level)]["top"]] == [x for _, x in best]
+    assert predict(asked, name, "--top", "2") == 0
+    assert re.fullmatch(r".*: level 1: \w+ [\d.]+, \w+ [\d.]+ \| level 2: .*\n", capsys.readouterr().out)
+    assert predict(asked, name, "--top", "9", "--to", asked / "top.csv") == 0
+    (row,) = csv.DictReader((asked / "top.csv").read_text().splitlines())
+    assert row["level1.top1"] == found["levels"]["1"]["top"][0]["label"]
+    assert predict(asked, name, "--top", "0") == 2
 
 
 def test_the_network_of_a_run_is_taught_on(photos):
