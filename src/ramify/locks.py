@@ -59,10 +59,10 @@ def hold_folder(folder: Path) -> Iterator[Held]:
             held = stack.enter_context(hold(folder / LOCK, wait=False))
         except Timeout:
             told = f"{folder} is in use by process {_holder(folder)}"
-            raise FolderInUse(f"{told}; wait for it to end, or choose another folder (--out)") from None
+            raise FolderInUse(f"{told}; wait for it to end, or choose another folder") from None
         except OSError as error:
             raise RamifyError(
-                f"{folder} cannot be written: {error.strerror}; choose another folder (--out)"
+                f"{folder} cannot be written: {error.strerror}; choose another folder"
             ) from None
         with writing(folder):
             (folder / HOLDER).write_text(f"{os.getpid()}\n", encoding="ascii")

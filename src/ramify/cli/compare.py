@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from ramify.cli.parser import Parser, set_values
+from ramify.cli.parser import Parser, lenient, set_values
 from ramify.cli.studying import add_options, carry_out, deliver
 
 
@@ -26,6 +26,7 @@ def main(argv: list[str]) -> int:
         "dataset": args.dataset,
         "setup": args.setup,
         "single_depth.labels": args.labels,
+        **lenient(args),
         **set_values(args.set),
     }
     axes = {"method": args.methods.split(","), "seed": list(args.seeds)}

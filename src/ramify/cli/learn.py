@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -42,6 +43,7 @@ def main(argv: list[str]) -> int:
         "--follow", action="store_true", help="read on as the file or folder grows, until Ctrl-C"
     )
     parser.add_argument("--taxonomy", help="a tree (file or name): labels are checked, level may be left out")
+    parser.add_argument("--pad", action="store_true", help="repeat shallow leaves of the tree downwards")
     parser.add_argument("--method", help="default pl-fms; see `ramify methods`")
     parser.add_argument("--image-size", type=int, help="images are stretched to this side; default 64")
     parser.add_argument("--memory-size", type=int, help="images kept for rehearsal; default 2000")
@@ -75,7 +77,7 @@ def main(argv: list[str]) -> int:
         raise RamifyError(f"--images goes with a CSV; {args.manifest} is a folder: leave --images out")
     folder = ModelFolder(args.out)
     with folder.locked(), Listening(_told) as signals:
-        learner = _learner(args.out, given, args.taxonomy, args.device, args.own_code)
+        learner = _learner(args, given)
         lesson = Lesson(learner, args.manifest, args.images, args.follow)
         progress = LearnProgress(lesson, args.follow)
         teach(lesson, folder, args.follow, args.save_every, signals.heard, progress.show)
@@ -91,13 +93,14 @@ def _told(what: str) -> str:
     return f"{what}; what was saved is whole, and the same command goes on from there"
 
 
-def _learner(out: Path, given: dict[str, Any], tree: str | None, device: str, own_code: bool) -> Learner:
+def _learner(args: argparse.Namespace, given: dict[str, Any]) -> Learner:
     """The model in the folder, also a run's, or a new one."""
     from ramify.learner import Learner
     from ramify.learner.saving import FILE, RUN_FILE
     from ramify.taxonomy import read_taxonomy
 
-    taxonomy = None if tree is None else read_taxonomy(tree)
+    out, tree, device, own_code = args.out, args.taxonomy, args.device, args.own_code
+    taxonomy = None if tree is None else read_taxonomy(tree, args.pad)
     if not any((out / name).exists() for name in (FILE, RUN_FILE)):
         return Learner(taxonomy=taxonomy, device=device, **given)
     learner = Learner.load(out, device=device, own_code=own_code)

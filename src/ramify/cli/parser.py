@@ -17,6 +17,24 @@ class Parser(argparse.ArgumentParser):
         raise RamifyError(f"{message}; see `{self.prog} --help`")
 
 
+LENIENT = {
+    "skip_broken": "leave out images that cannot be decoded",
+    "pad": "repeat leaves of the tree that are less deep than others downwards",
+    "any_counts": "accept a tree of other sizes than the published",
+}
+
+
+def add_leniency(parser: argparse.ArgumentParser) -> None:
+    """Options of every command that opens a dataset: what errors about images and trees advise."""
+    for name, told in LENIENT.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", action="store_true", help=told)
+
+
+def lenient(args: argparse.Namespace) -> dict[str, bool]:
+    """Those of them that were given."""
+    return {name: True for name in LENIENT if getattr(args, name)}
+
+
 def set_values(pairs: list[str], form: str = "FIELD=VALUE") -> dict[str, Any]:
     """What `--set` gives; a value is JSON where it can be read so, else a text. `form` is for errors."""
     values: dict[str, Any] = {}

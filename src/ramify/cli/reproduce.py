@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ramify.cli.parser import Parser, set_values
+from ramify.cli.parser import Parser, lenient, set_values
 from ramify.cli.studying import add_options, carry_out, deliver
 from ramify.errors import RamifyError
 
@@ -34,7 +34,9 @@ def main(argv: list[str]) -> int:
     if form not in (TABLES if artefact.is_table else FIGURES):
         choice = ", ".join(TABLES if artefact.is_table else FIGURES)
         raise RamifyError(f"{args.artefact} cannot be had as {form}; choose {choice}")
-    chosen = Reproduction(artefact, args.preset, args.seeds, args.dataset or (), set_values(args.set))
+    chosen = Reproduction(
+        artefact, args.preset, args.seeds, args.dataset or (), lenient(args) | set_values(args.set)
+    )
     out = args.out or _published(args)
     if not carry_out(chosen.study, args, out):
         return 0

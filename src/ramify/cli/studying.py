@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ramify.cli.engines import add_engine_options, chosen_engine, chosen_how
+from ramify.cli.parser import add_leniency
 
 if TYPE_CHECKING:
     from ramify.sweeps.study import Study
@@ -30,6 +31,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--plan", action="store_true", help="print the runs and their time; run nothing")
     parser.add_argument("--no-run", action="store_true", help="make do with the runs that are finished")
     parser.add_argument("--to", type=Path, metavar="FILE", help="write there instead of printing")
+    add_leniency(parser)
     add_engine_options(parser)
 
 

@@ -23,7 +23,7 @@ from ramify.datasets.progress import progress_bar
 from ramify.errors import RamifyError
 from ramify.files import read_json, sync, write_atomic
 from ramify.taxonomy import write_taxonomy
-from ramify.typed import from_dict, to_dict
+from ramify.typed import amount, from_dict, to_dict
 
 HEADER_BYTES = 128
 CHUNK_BYTES = 2**21
@@ -209,6 +209,6 @@ def _check_space(folder: Path, needed: int) -> None:
     free = shutil.disk_usage(folder).free
     if needed > free:
         raise RamifyError(
-            f"{folder.parent} has {free / 1e9:.1f} GB free, the decoded images need {needed / 1e9:.1f} GB: "
+            f"{folder.parent} has {amount(free)} free, the decoded images need {amount(needed)}: "
             "choose another place with RAMIFY_DATA or --data-dir, or a smaller image size"
         )

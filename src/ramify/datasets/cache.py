@@ -58,6 +58,8 @@ class Origin:
     name: str
     key: Mapping[str, Any]
     contents: Callable[[], Contents]
+    unread: str = ""
+    """Which files beside the images are not read, if any: it may change while the images do not."""
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,7 @@ class Checkpoints:
         if damaged:
             raise RamifyError(
                 f"{self.folder.path}: no checkpoint is whole ({'; '.join(damaged.values())}): all that was "
-                "learned is lost, only records.jsonl remains; begin again with --force"
+                "learned is lost, only records.jsonl remains; begin again with `ramify run --force`"
             )
         if (lost := len(self.folder.records())) > 0:
             log.warning("no checkpoint was written yet: begins again, without the %d records so far", lost)
