@@ -296,6 +296,21 @@ def test_class_folders_are_learned_once_each_with_all_their_levels(photos, capsy
     assert "holds no images" in capsys.readouterr().err
 
 
+def test_a_label_that_looks_like_another_is_told_once(photos, caplog):
+    folder, lines = photos
+    rows = [lines[0], *lines[1:5], "5.png,Red,1", "6.png,RED,1", "7.png,Red,1", "8.png,RED,1"]
+    rows = [row.replace(",blue,", ",red,") for row in rows]
+    with caplog.at_level(logging.WARNING, "ramify"):
+        assert learn(folder, rows, "model") == 0
+        assert learn(folder, [*rows, "9.png,Red,1"], "model") == 0
+    told = [record.getMessage() for record in caplog.records]
+    assert [text.split(":")[0] for text in told] == [
+        "label 'Red' at level 1 is new beside 'red'",
+        "label 'RED' at level 1 is new beside 'red'",
+    ]
+    assert set(model(folder / "model").labels(1)) == {"red", "Red", "RED"}
+
+
 def test_images_in_a_wrong_place_are_not_passed_over(photos, capsys):
     folder, lines = photos
     assert learn(folder, lines, "model", "--images", str(folder)) == 2

@@ -74,11 +74,12 @@ def decode(source: Path | bytes, size: int) -> NDArray[np.uint8]:
 
 def _formats(data: bytes) -> tuple[str, ...]:
     """What the image may be; HEIC and AVIF need what not every installation has."""
-    brand = data[8:12] if data[4:8] == b"ftyp" else b""
-    if brand in _HEIC_BRANDS:
+    brands = data[8:40] if data[4:8] == b"ftyp" else b""
+    avif = b"avif" in brands or b"avis" in brands
+    if not avif and any(brand in brands for brand in _HEIC_BRANDS):
         return _heif()
     Image.init()
-    if brand in (b"avif", b"avis") and "AVIF" not in Image.OPEN:
+    if avif and "AVIF" not in Image.OPEN:
         raise BrokenImage("AVIF needs Pillow 11.3 or newer: pip install 'pillow>=11.3'")
     return tuple(name for name in FORMATS if name in Image.OPEN)
 

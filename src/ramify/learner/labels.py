@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import logging
+import re
 from collections.abc import Iterable, Mapping, Sequence, Set
 from itertools import islice
 from typing import Any
@@ -14,6 +16,8 @@ from ramify.classes import Classes
 from ramify.errors import RamifyError
 from ramify.taxonomy import Taxonomy
 from ramify.typed import shown
+
+log = logging.getLogger("ramify")
 
 Label = str | int
 Levels = int | Sequence[int] | None
@@ -107,6 +111,34 @@ def refuse_missing(tree: Taxonomy, classes: Classes) -> None:
             f"{', '.join(missing[:NAMED])}{more}; put them back under these names (a tree may grow, and "
             "classes may get other parents), or begin a new model"
         )
+
+
+def warn_lookalikes(pairs: list[list[tuple[int, Label]]], classes: Classes) -> None:
+    """Warn of a label that is new and differs from a known one in nothing but case, spaces or punctuation.
+
+    Once each, for afterwards it is known. Only without a tree: a tree says what is a label.
+    """
+    fresh = {pair: None for own in pairs for pair in own if classes.find(*pair) is None}
+    if not fresh:
+        return
+    known = {
+        (level, _plainly(label)): label
+        for level, label in zip(classes.level_of.tolist(), classes.labels, strict=True)
+    }
+    for level, label in fresh:
+        like = known.setdefault((level, _plainly(label)), label)
+        if like != label:
+            log.warning(
+                "label %r at level %d is new beside %r: two classes; if it is one, mend the label or give a "
+                "taxonomy",
+                label,
+                level,
+                like,
+            )
+
+
+def _plainly(label: Label) -> Label:
+    return re.sub(r"[\W_]+", "", label).casefold() or label if isinstance(label, str) else label
 
 
 def _pairs(value: Any, level: Any) -> list[tuple[Any, Any]]:

@@ -20,7 +20,15 @@ from ramify.hierarchy import DECODINGS, ancestors_in
 from ramify.hierarchy import decode as read
 from ramify.learner import saving
 from ramify.learner.images import Images, as_tensor
-from ramify.learner.labels import Label, Levels, as_labels, as_levels, as_pairs, refuse_missing
+from ramify.learner.labels import (
+    Label,
+    Levels,
+    as_labels,
+    as_levels,
+    as_pairs,
+    refuse_missing,
+    warn_lookalikes,
+)
 from ramify.learner.prediction import Prediction, prediction
 from ramify.learner.shared import SharedTrainer
 from ramify.locks import hold_to_write
@@ -111,6 +119,8 @@ class Learner:
         pairs = as_pairs(labels, level, self._trainer.classes, self.taxonomy)
         pixels = as_tensor(images, self.image_size)
         _refuse_unequal(len(pixels), len(pairs))
+        if self.taxonomy is None:
+            warn_lookalikes(pairs, self._trainer.classes)
         self._learn(lambda: self._trainer.observe(pixels, pairs))
         return self
 
