@@ -19,6 +19,8 @@ from ramify.datasets import load_dataset
 from ramify.datasets.decode import _heif, decode
 from ramify.datasets.splits import resplit
 from ramify.errors import RamifyError
+from ramify.reports.mistakes import Mistake
+from ramify.reports.sections import _paths
 
 COLOURS = {"oak": (10, 20, 30), "fir": (40, 50, 60), "cat": (70, 80, 90), "dog": (100, 110, 120)}
 TREE = {"oak": "plant", "fir": "plant", "cat": "animal", "dog": "animal"}
@@ -80,6 +82,21 @@ def test_broken_files_are_named(folders):
     assert (len(dataset.train), len(dataset.test)) == (11, 7)
     assert "2 broken images" in dataset.notes[-1]
     colours_agree(dataset)
+
+
+def test_images_know_their_files_and_reports_name_them(folders):
+    (folders / "test/animal/cat/0.png").write_bytes(b"no image")
+    for _ in range(2):  # decoded now, and found decoded
+        dataset = opened(folders, skip_broken=True)
+        for split in (dataset.train, dataset.test):
+            leaves = dataset.taxonomy.names(2)
+            assert [Path(name).parts[-2] for name in split.names] == [leaves[i] for i in split.leaves]
+    assert "test/animal/cat/0.png" not in dataset.test.names
+    number = dataset.test.names.index("test/plant/fir/1.png")
+    mistake = Mistake(number, ("plant", "fir"), ("animal", "dog"), 2, ("animal", "dog"))
+    assert "test/plant/fir/1.png" in str(_paths(mistake, dataset))
+    assert "test/plant" not in str(_paths(mistake, None))
+    assert load_dataset("garden", progress=False).test.names == ()
 
 
 def test_a_run_leaves_broken_files_out_when_told(folders, capsys):

@@ -17,7 +17,17 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ramify.datasets.cache import FORMAT, SPLITS, BrokenEntry, Contents, Meta, Origin, RawImages, digest
+from ramify.datasets.cache import (
+    FORMAT,
+    SPLITS,
+    BrokenEntry,
+    Contents,
+    Meta,
+    Origin,
+    RawImages,
+    digest,
+    write_names,
+)
 from ramify.datasets.decode import BrokenImage, quiet_pillow
 from ramify.datasets.progress import progress_bar
 from ramify.errors import RamifyError
@@ -181,6 +191,7 @@ def _finish(
     for name, images in splits.items():
         broken = state.of(name).broken
         leaves = np.delete(images.leaves, [index for index, *_ in broken])
+        write_names(partial, name, images, {index for index, *_ in broken})
         np.save(partial / f"{name}-leaves.npy", leaves.astype("<i8"), allow_pickle=False)
         with (partial / f"{name}.npy").open("r+b") as file:
             file.write(_header((len(leaves), 3, size, size)))

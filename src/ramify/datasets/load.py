@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ramify.datasets.cache import SPLITS, Cache, Contents, open_or_build
+from ramify.datasets.cache import SPLITS, Cache, Contents, open_or_build, read_names
 from ramify.datasets.dataset import Dataset, Split, fingerprint
 from ramify.datasets.own import own_source
 from ramify.datasets.registry import SOURCES, Source, find_source
@@ -128,7 +128,7 @@ def _assemble(
         notes = (*notes, f"{len(skipped)} broken images are left out: see {cache.folder / 'broken.txt'}")
     if unread:
         notes = (*notes, unread)
-    train, test = (Split(cache.images[split], leaves[split]) for split in SPLITS)
+    train, test = (Split(cache.images[split], leaves[split], read_names(cache, split)) for split in SPLITS)
     dataset = Dataset(source.name, train, test, tree, source.mean, source.std, "", notes)
     return replace(dataset, fingerprint=fingerprint([cache.meta.sha256[split] for split in SPLITS], dataset))
 
