@@ -5,17 +5,22 @@ import io
 import json
 import os
 import sys
+import types
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from PIL import Image
+from PIL import Image, ImageFile, features
 
+from ramify.cli import main
 from ramify.datasets import load_dataset
+from ramify.datasets.decode import _heif, decode
 from ramify.datasets.splits import resplit
 from ramify.errors import RamifyError
+from ramify.reports.mistakes import Mistake
+from ramify.reports.sections import _paths
 
 COLOURS = {"oak": (10, 20, 30), "fir": (40, 50, 60), "cat": (70, 80, 90), "dog": (100, 110, 120)}
 TREE = {"oak": "plant", "fir": "plant", "cat": "animal", "dog": "animal"}
@@ -77,6 +82,117 @@ def test_broken_files_are_named(folders):
     assert (len(dataset.train), len(dataset.test)) == (11, 7)
     assert "2 broken images" in dataset.notes[-1]
     colours_agree(dataset)
+
+
+def test_images_know_their_files_and_reports_name_them(folders):
+    (folders / "test/animal/cat/0.png").write_bytes(b"no image")
+    for _ in range(2):  # decoded now, and found decoded
+        dataset = opened(folders, skip_broken=True)
+        for split in (dataset.train, dataset.test):
+            leaves = dataset.taxonomy.names(2)
+            assert [Path(name).parts[-2] for name in split.names] == [leaves[i] for i in split.leaves]
+    assert "test/animal/cat/0.png" not in dataset.test.names
+    number = dataset.test.names.index("test/plant/fir/1.png")
+    mistake = Mistake(number, ("plant", "fir"), ("animal", "dog"), 2, ("animal", "dog"))
+    assert "test/plant/fir/1.png" in str(_paths(mistake, dataset))
+    assert "test/plant" not in str(_paths(mistake, None))
+    assert load_dataset("garden", progress=False).test.names == ()
+
+
+def test_a_run_leaves_broken_files_out_when_told(folders, capsys):
+    (folders / "train/plant/oak/1.png").write_bytes(b"")
+    small = ["--image-size", "8", "--setup", "multiple-depth", "--network.width", "0.05", "--tasks", "2"]
+    place = ["--data-dir", str(folders.parent / "home"), "--out", str(folders.parent / "run")]
+    assert main(["run", "--dataset", str(folders), *small, *place]) == 2
+    assert "--skip-broken" in capsys.readouterr().err
+    assert main(["run", "--dataset", str(folders), *small, *place, "--skip-broken"]) == 0
+    about = json.loads((folders.parent / "run" / "config.json").read_text())
+    assert about["config"]["skip_broken"]
+    assert "1 broken images" in about["dataset"]["notes"][-1]
+
+
+def test_shallow_classes_are_repeated_when_told(folders, paint, tmp_path, capsys):
+    for part in ("train", "test"):
+        paint(folders / part / "stone" / "1.png", (1, 2, 3))
+    with pytest.raises(RamifyError, match="--pad"):
+        opened(folders)
+    dataset = opened(folders, pad=True)
+    assert dataset.taxonomy.path(dataset.taxonomy.index(2, "stone")) == ("stone", "stone")
+    rows = [f"{p},{'/'.join(p.parts[-3:-1]).replace('/', ',')}" for p in folders.glob("*/*/*/*.png")]
+    rows += [f"{p},stone," for p in folders.glob("*/stone/*.png")] * 5
+    (tmp_path / "list.csv").write_text("\n".join(["path,level1,level2", *rows]) + "\n")
+    with pytest.raises(RamifyError, match="level2 is empty"):
+        opened(tmp_path / "list.csv")
+    assert opened(tmp_path / "list.csv", pad=True).taxonomy.sizes == (3, 5)
+    check = ["data", "check", str(folders), "--size", "8", "--data-dir", str(tmp_path / "home")]
+    assert main(check) == 2
+    assert main([*check, "--pad"]) == 0
+    assert "3 / 5" in capsys.readouterr().out
+
+
+def test_files_that_are_not_read_are_counted(folders, capsys):
+    for name in ("a.xcf", "b.xcf", "c.txt", "plain"):
+        (folders / "train/plant/oak" / name).write_bytes(b"x")
+    check = ["data", "check", str(folders), "--size", "8", "--data-dir", str(folders.parent / "home")]
+    assert main(check) == 0
+    assert "note: 4 files are not read: 2 .xcf, 1 .txt, 1 without ending" in capsys.readouterr().out
+    (folders / "train/plant/oak/d.raw").write_bytes(b"x")
+    assert main(check) == 0  # also when the images have been decoded before
+    assert "note: 5 files are not read" in capsys.readouterr().out
+    (folders.parent / "none/class").mkdir(parents=True)
+    (folders.parent / "none/class/1.cr2").write_bytes(b"x")
+    with pytest.raises(RamifyError, match=r"holds no images \(1 file is not read: 1 \.cr2\): expected"):
+        opened(folders.parent / "none")
+
+
+@pytest.mark.parametrize("suffix", [".jfif", ".jpe", ".avif"])
+def test_more_kinds_of_images(folders, suffix):
+    if suffix == ".avif" and not features.check("avif"):
+        pytest.skip("this Pillow has no AVIF")
+    kind = "AVIF" if suffix == ".avif" else "JPEG"
+    Image.new("RGB", (8, 8), COLOURS["oak"]).save(folders / f"train/plant/oak/9{suffix}", kind, quality=100)
+    assert len(opened(folders).train) == 13
+
+
+HEIC = b"\0\0\0\x18ftypheic\0\0\0\0mif1heic"
+
+
+def test_heic_names_its_extra_and_is_read_with_it(folders, monkeypatch):
+    (folders / "train/plant/oak/9.heic").write_bytes(HEIC)
+    monkeypatch.setitem(sys.modules, "pillow_heif", None)
+    with pytest.raises(RamifyError, match=r"oak/9\.heic \(HEIC needs the extra `heic`: .*ramify\[heic\]"):
+        opened(folders)
+    pretended = types.ModuleType("pillow_heif")
+
+    class Pretended(ImageFile.ImageFile):
+        format = "HEIF"
+
+        def _open(self):
+            self._size, self._mode = (8, 8), "RGB"
+            self.im = Image.new("RGB", (8, 8), COLOURS["oak"]).im
+            self.tile = []
+
+        def load(self):
+            return Image.Image.load(self)
+
+    def register():
+        Image.register_open("HEIF", Pretended, lambda prefix: prefix[4:8] == b"ftyp")
+
+    pretended.register_heif_opener = register
+    monkeypatch.setitem(sys.modules, "pillow_heif", pretended)
+    try:
+        _heif.cache_clear()
+        np.testing.assert_array_equal(decode(HEIC, 8)[:, 3, 4], COLOURS["oak"])
+    finally:
+        _heif.cache_clear()
+        Image.OPEN.pop("HEIF", None)
+        Image.ID.remove("HEIF")
+
+
+def test_a_full_disk_is_told_in_units_that_say_something(folders, monkeypatch):
+    monkeypatch.setattr("shutil.disk_usage", lambda _: types.SimpleNamespace(free=1234))
+    with pytest.raises(RamifyError, match=r"has 1\.2 kB free, the decoded images need 3\.8 kB"):
+        opened(folders)
 
 
 def test_a_class_left_without_images_is_an_error(folders):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import logging
 import os
+import re
 import shutil
 import signal
 import threading
@@ -15,9 +18,12 @@ from PIL import Image
 
 from ramify import Learner
 from ramify.cli import main
+from ramify.errors import RamifyError
 from ramify.learner.folder import ModelFolder
-from ramify.learner.manifest import Lesson, read_rows, teach
+from ramify.learner.manifest import Lesson, teach
+from ramify.learner.rows import read_rows
 from ramify.methods.checks import SIZE, Toy, same, weights
+from ramify.taxonomy import Taxonomy
 
 OWN = ["--network", "ramify.methods.checks:ToyNetwork", "--own-code"]
 SMALL = [*OWN, "--image-size", str(SIZE), "--memory-size", "24", "--set", "batch_size=8", "--set", "lr=0.01"]
@@ -166,6 +172,145 @@ def test_images_that_cannot_be_read_are_passed_over(photos, caplog):
     assert model(folder / "model").samples == 4
 
 
+def test_an_image_that_comes_after_its_row_is_learned_once_when_it_comes(photos, monkeypatch, caplog):
+    folder, lines = photos
+    monkeypatch.setattr("ramify.learner.manifest.POLL", 0.02)
+    monkeypatch.setattr("ramify.learner.manifest.PATIENCE", 0.2)
+    late = {name: (folder / "photos" / name).read_bytes() for name in ("0.png", "3.png", "9.png")}
+    for name in late:
+        (folder / "photos" / name).unlink()
+    (folder / "photos" / "3.png").write_bytes(late["3.png"][:40])  # still being written
+    manifest = folder / "stream.csv"
+    write(manifest, lines[:2])  # not even the first image is there
+    learner = Learner(
+        image_size=SIZE, memory_size=24, network="ramify.methods.checks:ToyNetwork", batch_size=8
+    )
+    lesson = Lesson(learner, manifest, folder / "photos", follow=True)
+    end = threading.Event()
+    arguments = (lesson, ModelFolder(folder / "model"), True, 60.0, end.is_set, lambda lesson: None)
+    thread = threading.Thread(target=teach, args=arguments)
+    with caplog.at_level(logging.WARNING, "ramify"):
+        thread.start()
+        wait_for(lambda: lesson.waiting == [0])
+        write(manifest, lines[:11])
+        wait_for(lambda: learner.samples == 7)
+        (folder / "photos" / "0.png").write_bytes(late["0.png"])
+        wait_for(lambda: learner.samples == 8)
+        wait_for(lambda: len(caplog.records) == 2)  # patience is over
+        end.set()
+        thread.join()
+    assert len(caplog.records) == 2  # each once
+    told = caplog.records[0].getMessage()
+    assert told.startswith("stream.csv line 5 is passed over: ")
+    assert "3.png cannot be used" in told
+    assert "image 0" not in told
+    for name in ("3.png", "9.png"):
+        (folder / "photos" / name).write_bytes(late[name])
+        assert learn(folder, lines[:11], "model", "--set", "lr=0.001") == 0
+        assert learn(folder, lines[:11], "model", "--set", "lr=0.001") == 0
+    assert model(folder / "model").samples == 10
+    (place,) = model(folder / "model").notes["learn"]["manifests"]
+    assert place["waiting"] == []
+
+
+def test_follow_ends_where_no_image_ever_comes(photos, monkeypatch, capsys):
+    folder, lines = photos
+    monkeypatch.setattr("ramify.learner.manifest.POLL", 0.02)
+    monkeypatch.setattr("ramify.learner.manifest.PATIENCE", 0.1)
+    assert learn(folder, lines, "model", "--follow", "--images", str(folder)) == 2
+    assert "--images says where" in capsys.readouterr().err
+
+
+def test_manifests_of_one_name_are_told_apart(photos, capsys):
+    folder, lines = photos
+    for month in ("jan", "feb", "march"):
+        (folder / month).mkdir()
+    assert learn(folder, lines[:21], "model", name="jan/stream.csv") == 0
+    assert learn(folder, [lines[0], *lines[21:41]], "model", name="feb/stream.csv") == 0
+    assert model(folder / "model").samples == 40
+    assert learn(folder, lines[:21], "model", name="march/moved.csv") == 0  # the same rows elsewhere
+    assert model(folder / "model").samples == 40
+    assert learn(folder, [lines[0], *lines[5:30]], "model", name="feb/stream.csv") == 2
+    assert "rows that were learned already have changed" in capsys.readouterr().err
+
+
+def test_rows_that_change_while_it_follows_are_refused(photos):
+    folder, lines = photos
+    write(folder / "stream.csv", lines[:11])
+    lesson = Lesson(
+        Learner(image_size=SIZE, memory_size=24, network="ramify.methods.checks:ToyNetwork", batch_size=8),
+        folder / "stream.csv",
+        folder / "photos",
+    )
+    lesson.step()
+    write(folder / "stream.csv", lines[:6])  # half-way through being written anew
+    assert not lesson.refresh()
+    write(folder / "stream.csv", [lines[0], *lines[3:20]])
+    with pytest.raises(RamifyError, match="have changed"):
+        lesson.refresh()
+
+
+def test_class_folders_are_learned_once_each_with_all_their_levels(photos, capsys, monkeypatch):
+    folder, _ = photos
+    monkeypatch.setattr("ramify.learner.manifest.CHUNK", 16)
+    kinds = folder / "kinds"
+    for i in range(40):
+        place = kinds.joinpath(*TOY.paths[i])
+        place.mkdir(parents=True, exist_ok=True)
+        shutil.copy(folder / "photos" / f"{i}.png", place / f"{i}.png")
+
+    def learn_folder(out, *more):
+        return main(["learn", str(kinds), "--out", str(folder / out), *SMALL, *more])
+
+    assert learn_folder("model") == 0
+    ours = model(folder / "model")
+    assert ours.samples == 40
+    assert set(ours.labels(1)) == {path[0] for path in TOY.paths[:40]}
+    assert set(ours.labels(2)) == {path[1] for path in TOY.paths[:40]}
+    shutil.copy(folder / "photos" / "50.png", kinds.joinpath(*TOY.paths[50]) / "50.png")
+    (kinds.joinpath(*TOY.paths[0]) / "bad.png").write_bytes(b"none")
+    assert learn_folder("model") == 0
+    assert model(folder / "model").samples == 41
+    shutil.copy(folder / "photos" / "0.png", kinds.joinpath(*TOY.paths[0]) / "bad.png")
+    assert learn_folder("model") == 0
+    assert learn_folder("model") == 0
+    assert model(folder / "model").samples == 42
+    step = Lesson.step
+
+    def interrupted(lesson):
+        step(lesson)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(Lesson, "step", interrupted)
+    assert learn_folder("parts") == 128 + signal.SIGTERM
+    assert model(folder / "parts").samples == 16
+    monkeypatch.setattr(Lesson, "step", step)
+    assert learn_folder("parts") == 0
+    assert learn_folder("whole") == 0
+    whole, parts = model(folder / "whole"), model(folder / "parts")
+    assert same(weights(whole._trainer), weights(parts._trainer))
+    assert learn_folder("model", "--images", str(folder)) == 2
+    assert "--images goes with a CSV" in capsys.readouterr().err
+    (folder / "empty").mkdir()
+    assert main(["learn", str(folder / "empty"), "--out", str(folder / "none"), *SMALL]) == 2
+    assert "holds no images" in capsys.readouterr().err
+
+
+def test_a_label_that_looks_like_another_is_told_once(photos, caplog):
+    folder, lines = photos
+    rows = [lines[0], *lines[1:5], "5.png,Red,1", "6.png,RED,1", "7.png,Red,1", "8.png,RED,1"]
+    rows = [row.replace(",blue,", ",red,") for row in rows]
+    with caplog.at_level(logging.WARNING, "ramify"):
+        assert learn(folder, rows, "model") == 0
+        assert learn(folder, [*rows, "9.png,Red,1"], "model") == 0
+    told = [record.getMessage() for record in caplog.records]
+    assert [text.split(":")[0] for text in told] == [
+        "label 'Red' at level 1 is new beside 'red'",
+        "label 'RED' at level 1 is new beside 'red'",
+    ]
+    assert set(model(folder / "model").labels(1)) == {"red", "Red", "RED"}
+
+
 def test_images_in_a_wrong_place_are_not_passed_over(photos, capsys):
     folder, lines = photos
     assert learn(folder, lines, "model", "--images", str(folder)) == 2
@@ -212,10 +357,10 @@ def test_follows_until_it_is_told_to_stop(photos, capsys, monkeypatch):
     ("text", "expected"),
     [
         ("path,level\n0.png,1\n", "no column label"),
-        ("path,label,level\n0.png,red,x\n", "line 2: level 'x'"),
-        ("path,label,level\n0.png,red,0\n", "line 2: level 0"),
-        ("path,label\n0.png,red\n", "line 2: level is missing"),
-        ("path,label,level\n0.png,,1\n", "line 2: label ''"),
+        ("path,label,level\n0.png,red,x\n", "line 2 (0.png): level 'x'"),
+        ("path,label,level\n0.png,red,0\n", "line 2 (0.png): level 0"),
+        ("path,label\n0.png,red\n", "line 2 (0.png): level is missing"),
+        ("path,label,level\n0.png,,1\n", "line 2 (0.png): label ''"),
         ("", "is empty"),
     ],
 )
@@ -236,7 +381,34 @@ def test_a_taxonomy_gives_the_levels(photos):
     assert model(folder / "model").levels == (1,)
     assert learn(folder, rows, "model") == 0
     assert model(folder / "model").levels == (1, 2)
-    assert read_rows(folder / "stream.csv")[0].level == ""
+    assert read_rows(folder / "stream.csv")[0].labels[0][0] == ""
+
+
+def test_a_tree_without_a_class_that_was_learned_is_refused(photos, capsys):
+    folder, lines = photos
+    paths = sorted({tuple(path) for path in TOY.paths})
+    tree = str(folder / "tree.csv")
+    write(folder / "tree.csv", ["level1,level2", *map(",".join, paths)])
+    assert learn(folder, lines[:61], "model", "--taxonomy", tree) == 0
+    before = (folder / "model" / "learner.safetensors").read_bytes()
+    learned = {label for label, level in zip(TOY.labels[:60], TOY.levels[:60], strict=True) if level == 2}
+    gone = next(leaf for _, leaf in paths if leaf in learned)
+    renamed = [(a, f"new {b}" if b == gone else b) for a, b in paths]
+    capsys.readouterr()
+    for changed in (renamed, [path for path in paths if path[1] != gone]):
+        write(folder / "tree.csv", ["level1,level2", *map(",".join, changed)])
+        assert learn(folder, lines, "model", "--taxonomy", tree) == 2
+        told = capsys.readouterr().err.splitlines()[-1]
+        assert f"lacks 1 of the classes that the model has learned: {gone!r} (level 2); put" in told
+        assert (folder / "model" / "learner.safetensors").read_bytes() == before
+    grown = [*paths, (paths[0][0], "quite new")]
+    write(folder / "tree.csv", ["level1,level2", *map(",".join, grown)])
+    assert learn(folder, lines, "model", "--taxonomy", tree) == 0
+    ours = model(folder / "model")
+    assert ours.predict(TOY.images[:3], consistent=True).levels == (1, 2)
+    with pytest.raises(RamifyError, match="lacks"):
+        ours.taxonomy = Taxonomy.from_rows([("a",), ("b",)])
+    ours.taxonomy = None
 
 
 def test_predict_and_describe(photos, capsys):
@@ -245,9 +417,10 @@ def test_predict_and_describe(photos, capsys):
     ours, path, asked = model(folder / "model"), str(folder / "model"), str(folder / "photos" / "7.png")
     answer = ours.predict([asked])
     capsys.readouterr()
-    assert main(["predict", path, asked, "--own-code"]) == 0
-    assert capsys.readouterr().out.startswith(f"{asked}: {answer.labels[1][0]} ")
-    assert main(["predict", path, asked, asked, "--json", "--level", "2", "--own-code"]) == 0
+    assert main(["predict", path, asked, "--own-code", "--decode", "heads"]) == 0
+    assert capsys.readouterr().out.startswith(f"{asked}: level 1: {answer.labels[1][0]} ")
+    heads = ["--json", "--level", "2", "--own-code", "--decode", "heads"]
+    assert main(["predict", path, asked, asked, *heads]) == 0
     found = json.loads(capsys.readouterr().out)
     assert [entry["image"] for entry in found] == [asked, asked]
     assert found[0]["levels"]["2"]["label"] == answer.labels[2][0]
@@ -265,6 +438,115 @@ def test_predict_and_describe(photos, capsys):
     assert main(["describe", str(folder), "--own-code"]) == 2
     assert main(["describe", path]) == 2
     assert "--own-code" in capsys.readouterr().err
+
+
+@pytest.fixture
+def asked(photos):
+    """A model and its photos, one of which is bad."""
+    folder, lines = photos
+    assert learn(folder, lines, "model") == 0
+    (folder / "photos" / "bad.png").write_bytes(b"no image")
+    return folder
+
+
+def predict(folder, *arguments):
+    return main(["predict", str(folder / "model"), *map(str, arguments), "--own-code"])
+
+
+def test_the_command_answers_with_one_path_unless_told(asked, capsys):
+    files = [str(asked / "photos" / f"{i}.png") for i in range(80)]
+    ours = model(asked / "model")
+    told = {}
+    for way in (None, "path", "heads", "crm", "up", "joint"):
+        capsys.readouterr()
+        assert predict(asked, *files, *([] if way is None else ["--decode", way])) == 0
+        told[way] = capsys.readouterr().out.splitlines()
+        answer = ours.predict(files, decode=way or "path")
+        for i, line in enumerate(told[way]):
+            labels = [f"{x} {answer.probabilities[h][i]:.2f}" for h, x in answer[i].items() if x is not None]
+            apart = " | ".join(f"level {h}: {text}" for h, text in enumerate(labels, 1))
+            expected = " > ".join(labels) if way in (None, "path", "up") else apart
+            assert line == f"{files[i]}: {expected}"
+    assert told[None] == told["path"]
+    for flag, way in (("--consistent", "path"), ("--crm", "crm")):
+        assert predict(asked, *files, flag) == 0
+        assert capsys.readouterr().out.splitlines() == told[way]
+    assert predict(asked, files[0], "--crm", "--decode", "path") == 2
+    assert "not allowed with" in capsys.readouterr().err
+
+
+def test_images_by_folder_list_and_standard_input(asked, capsys, monkeypatch):
+    monkeypatch.setattr("ramify.learner.asking.CHUNK", 16)
+    photos = asked / "photos"
+    good = sorted(str(path) for path in photos.iterdir() if path.name != "bad.png")
+    capsys.readouterr()
+    assert predict(asked, photos) == 1  # for bad.png, and all others are answered
+    told = capsys.readouterr()
+    assert [line.split(": ")[0] for line in told.out.splitlines()] == good
+    assert f"{photos / 'bad.png'}: cannot be used: not an image" in told.err
+    assert "1 of 81 images cannot be used; the others are answered" in told.err
+    write(asked / "list.csv", ["id,path", "1,3.png", "2,gone.png", "3,4.png"])
+    assert predict(asked, asked / "list.csv", "--images", photos) == 1
+    told = capsys.readouterr()
+    assert [line.split(": ")[0] for line in told.out.splitlines()] == ["3.png", "4.png"]
+    assert "gone.png: cannot be used: No such file" in told.err
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(good[:5]) + "\n\n"))
+    assert predict(asked, "-") == 0
+    assert [line.split(": ")[0] for line in capsys.readouterr().out.splitlines()] == good[:5]
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    for given, expected in (("-", "no images were given"), (asked / "model", "holds no images")):
+        assert predict(asked, given) == 2
+        assert expected in capsys.readouterr().err
+    write(asked / "list.csv", ["id,file", "1,3.png"])
+    assert predict(asked, asked / "list.csv") == 2
+    assert "expected path" in capsys.readouterr().err
+
+
+def test_answers_go_to_files(asked, capsys):
+    names = [asked / "photos" / name for name in ("3.png", "bad.png", "4.png")]
+    ours = model(asked / "model")
+    answer = ours.predict([names[0], names[2]], decode="path")
+    for kind in ("csv", "json", "jsonl", "parquet"):
+        out = asked / f"answers.{kind}"
+        assert predict(asked, *names, "--to", out) == 1
+        told = capsys.readouterr()
+        assert (told.out, f"2 answers are in {out}" in told.err) == ("", True)
+        if kind in ("csv", "parquet"):
+            if kind == "csv":
+                rows = list(csv.DictReader(out.read_text().splitlines()))
+            else:
+                rows = pytest.importorskip("pyarrow.parquet").read_table(out).to_pylist()
+            assert list(rows[0]) == ["image", "level1", "probability1", "level2", "probability2", "error"]
+            assert [row["image"] for row in rows] == list(map(str, names))
+            assert [rows[0]["level1"], rows[2]["level1"]] == answer.labels[1]
+            assert float(rows[0]["probability1"]) == pytest.approx(answer.probabilities[1][0], abs=1e-4)
+            assert [bool(row["error"]) for row in rows] == [False, True, False]
+            assert not rows[1]["level1"]
+        else:
+            text = out.read_text()
+            found = json.loads(text) if kind == "json" else list(map(json.loads, text.splitlines()))
+            assert [entry["image"] for entry in found] == list(map(str, names))
+            assert found[0]["levels"]["1"]["label"] == answer.labels[1][0]
+            assert found[1] == {"image": str(names[1]), "error": "not an image of a known format"}
+    assert predict(asked, names[0], "--to", asked / "answers.txt") == 2
+    assert "choose one of them" in capsys.readouterr().err
+
+
+def test_the_most_probable_labels(asked, capsys):
+    name, ours = asked / "photos" / "3.png", model(asked / "model")
+    capsys.readouterr()
+    assert predict(asked, name, "--top", "3", "--json") == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    for level in ours.levels:
+        values, labels = ours.predict_proba([name], level)[0], ours.labels(level)
+        best = sorted(zip(values, labels, strict=True), reverse=True)[:3]
+        assert [told["label"] for told in found["levels"][str(level)]["top"]] == [x for _, x in best]
+    assert predict(asked, name, "--top", "2") == 0
+    assert re.fullmatch(r".*: level 1: \w+ [\d.]+, \w+ [\d.]+ \| level 2: .*\n", capsys.readouterr().out)
+    assert predict(asked, name, "--top", "9", "--to", asked / "top.csv") == 0
+    (row,) = csv.DictReader((asked / "top.csv").read_text().splitlines())
+    assert row["level1.top1"] == found["levels"]["1"]["top"][0]["label"]
+    assert predict(asked, name, "--top", "0") == 2
 
 
 def test_the_network_of_a_run_is_taught_on(photos):

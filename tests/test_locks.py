@@ -8,10 +8,12 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from ramify import Learner
 from ramify.errors import RamifyError
 from ramify.locks import HOLDER, FolderInUse, hold, hold_folder
 
@@ -43,6 +45,39 @@ def test_another_process_is_told_who_holds_a_folder_until_that_is_killed(tmp_pat
         process.communicate()
 
 
+def test_a_learner_is_not_saved_over_another_process_at_work(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    learner = Learner(image_size=8, memory_size=4, network={"name": "resnet18", "width": 0.02})
+    learner.save(folder)
+    before = (folder / "learner.safetensors").read_bytes()
+    process = subprocess.Popen([sys.executable, "-c", HOLDS, str(folder)], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        learner.notes["mine"] = 1
+        with pytest.raises(FolderInUse, match=f"in use by process {process.pid}; wait .* another folder"):
+            learner.save(folder)
+        assert (folder / "learner.safetensors").read_bytes() == before
+        assert Learner.load(folder).notes == {}  # reading is free
+    finally:
+        process.kill()
+        process.communicate()
+    learner.save(folder)
+    assert Learner.load(folder).notes == {"mine": 1}
+
+
+def test_who_holds_a_folder_can_save_in_it(tmp_path: Path) -> None:
+    learner = Learner(image_size=8, memory_size=4, network={"name": "resnet18", "width": 0.02})
+    with hold_folder(tmp_path / "model"):
+        learner.save(tmp_path / "model")
+        learner.save(tmp_path / "other" / ".." / "model")
+        with pytest.raises(FolderInUse), hold_folder(tmp_path / "model"):
+            pass  # it is held still
+    learner.save(tmp_path / "model")
+    with ThreadPoolExecutor(4) as pool:  # threads wait for each other
+        list(pool.map(lambda _: learner.save(tmp_path / "model"), range(8)))
+
+
 def test_one_process_cannot_hold_a_folder_twice(tmp_path: Path) -> None:
     with hold_folder(tmp_path), pytest.raises(FolderInUse), hold_folder(tmp_path):
         pass
@@ -69,7 +104,7 @@ def test_a_folder_that_is_moved_or_replaced_is_noticed(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_made_is_refused_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with (
-        pytest.raises(RamifyError, match=r"cannot be written: .*; choose another --out"),
+        pytest.raises(RamifyError, match=r"cannot be written: .*; choose another folder"),
         hold_folder(tmp_path / "file" / "folder"),
     ):
         pass

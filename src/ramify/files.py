@@ -88,12 +88,15 @@ def read_json(path: Path, hint: str = "") -> dict[str, Any]:
     return values
 
 
-def check_format(found: object, path: Path, reads: int) -> None:
-    """Refuse a file whose format, as it says itself, is not the one that is read here."""
+def check_format(found: object, path: Path, reads: int, older: str = "") -> None:
+    """Refuse a file whose format, as it says itself, is not the one that is read here.
+
+    `older` says what to do with one that was written before.
+    """
     if type(found) is not int or found != reads:
-        raise RamifyError(
-            f"{path} has format {found!r:.20}; this ramify reads {reads}: use the version that wrote it"
-        )
+        before = type(found) is int and 0 < found < reads
+        way = older if older and before else "use the version that wrote it"
+        raise RamifyError(f"{path} has format {found!r:.20}; this ramify reads {reads}: {way}")
 
 
 def sync(path: Path) -> None:

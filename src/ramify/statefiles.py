@@ -16,6 +16,10 @@ from ramify.files import UNFIT, beside, check_format
 from ramify.state import State
 
 FORMAT = 3
+OLDER = (
+    "a learner or a run that was saved in an older one cannot be continued; begin it again, or use the "
+    "version that wrote it (the model.safetensors of a finished run can be opened still)"
+)
 
 
 def save_state(path: Path, state: State, about: dict[str, Any], make_folder: bool = True) -> None:
@@ -37,7 +41,7 @@ def load_state(path: Path) -> tuple[State, dict[str, Any]]:
     try:
         with safe_open(path, framework="pt") as file:
             header = json.loads((file.metadata() or {})["ramify"])
-            check_format(header.get("format"), path, FORMAT)
+            check_format(header.get("format"), path, FORMAT, OLDER)
             # copies: what is kept of a state must not hang on its file, which may go
             tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
             state, about = _put_together(header["state"], tensors), header["about"]

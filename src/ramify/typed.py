@@ -155,3 +155,18 @@ def seconds(name: str, value: float) -> float:
 def shown(value: Any) -> str:
     """A value for an error: in one line, cut where it is long."""
     return " ".join(_REPR.repr(value).split())
+
+
+def amount(size: float) -> str:
+    """A number of bytes in the unit that suits it.
+
+    >>> amount(999), amount(1_500), amount(20_400_000), amount(7.5e12)
+    ('999 bytes', '1.5 kB', '20.4 MB', '7.5 TB')
+    """
+    if size < 1000:
+        return f"{size:.0f} bytes"
+    for unit in ("kB", "MB", "GB"):
+        size /= 1000
+        if size < 999.95:
+            return f"{size:.1f} {unit}"
+    return f"{size / 1000:.1f} TB"

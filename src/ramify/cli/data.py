@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ramify.cli.parser import Parser
+from ramify.cli.parser import Parser, add_leniency
 
 if TYPE_CHECKING:
     from ramify.datasets import Dataset
@@ -36,10 +36,7 @@ def _parser() -> argparse.ArgumentParser:
         help="side of the square images, in pixels (default: the dataset's own)",
     )
     one.add_argument("--taxonomy", help="a tree to lay over the classes: a file or a built-in name")
-    one.add_argument("--skip-broken", action="store_true", help="leave out images that cannot be decoded")
-    one.add_argument(
-        "--any-counts", action="store_true", help="accept a tree of other sizes than the published"
-    )
+    add_leniency(one)
     actions.add_parser("list", parents=[place], help="the known datasets, and which are present")
     actions.add_parser("get", parents=[one], help="download a dataset and decode its images")
     actions.add_parser("check", parents=[one], help="verify checksums, counts and tree")
@@ -58,6 +55,7 @@ def _load(args: argparse.Namespace) -> Dataset:
         taxonomy=args.taxonomy,
         skip_broken=args.skip_broken,
         any_counts=args.any_counts,
+        pad=args.pad,
     )
 
 

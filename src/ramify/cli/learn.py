@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -23,19 +24,26 @@ def main(argv: list[str]) -> int:
     """Run `ramify learn`."""
     parser = Parser(
         prog="ramify learn",
-        description="Teach a model from a CSV of labelled images (path,label,level), each once, in order. "
-        "A model that is in --out already, also a run's, goes on where it is; rows that it knows are not "
-        "learned again.",
+        description="Teach a model from a CSV of labelled images (path,label,level), each once, in order, or "
+        "from a folder of class folders (nested: level 1, 2, …), each once, in random order. A model that is "
+        "in --out already, also a run's, goes on where it is; what it knows is not "
+        "learned again. A row whose image is not there yet is learned when it comes, also at a later start.",
     )
     parser.add_argument(
-        "manifest", metavar="CSV", type=Path, help="columns path, label and level (1: coarsest)"
+        "manifest",
+        metavar="CSV|FOLDER",
+        type=Path,
+        help="columns path, label and level (1: coarsest); or class folders",
     )
     parser.add_argument(
         "--images", metavar="DIR", type=Path, help="where paths begin; default: beside the CSV"
     )
     parser.add_argument("--out", metavar="DIR", type=Path, required=True, help="folder of the model")
-    parser.add_argument("--follow", action="store_true", help="read on as the file grows, until Ctrl-C")
+    parser.add_argument(
+        "--follow", action="store_true", help="read on as the file or folder grows, until Ctrl-C"
+    )
     parser.add_argument("--taxonomy", help="a tree (file or name): labels are checked, level may be left out")
+    parser.add_argument("--pad", action="store_true", help="repeat shallow leaves of the tree downwards")
     parser.add_argument("--method", help="default pl-fms; see `ramify methods`")
     parser.add_argument("--image-size", type=int, help="images are stretched to this side; default 64")
     parser.add_argument("--memory-size", type=int, help="images kept for rehearsal; default 2000")
@@ -65,10 +73,12 @@ def main(argv: list[str]) -> int:
     given = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
     given |= _settings(args.set, args.network)
     seconds("--save-every", args.save_every)
+    if args.images is not None and args.manifest.is_dir():
+        raise RamifyError(f"--images goes with a CSV; {args.manifest} is a folder: leave --images out")
     folder = ModelFolder(args.out)
     with folder.locked(), Listening(_told) as signals:
-        learner = _learner(args.out, given, args.taxonomy, args.device, args.own_code)
-        lesson = Lesson(learner, args.manifest, args.images)
+        learner = _learner(args, given)
+        lesson = Lesson(learner, args.manifest, args.images, args.follow)
         progress = LearnProgress(lesson, args.follow)
         teach(lesson, folder, args.follow, args.save_every, signals.heard, progress.show)
     progress.show_log(lesson)
@@ -83,13 +93,14 @@ def _told(what: str) -> str:
     return f"{what}; what was saved is whole, and the same command goes on from there"
 
 
-def _learner(out: Path, given: dict[str, Any], tree: str | None, device: str, own_code: bool) -> Learner:
+def _learner(args: argparse.Namespace, given: dict[str, Any]) -> Learner:
     """The model in the folder, also a run's, or a new one."""
     from ramify.learner import Learner
     from ramify.learner.saving import FILE, RUN_FILE, saved_with_own_network
     from ramify.taxonomy import read_taxonomy
 
-    taxonomy = None if tree is None else read_taxonomy(tree)
+    out, tree, device, own_code = args.out, args.taxonomy, args.device, args.own_code
+    taxonomy = None if tree is None else read_taxonomy(tree, args.pad)
     if not any((out / name).exists() for name in (FILE, RUN_FILE)):
         return Learner(taxonomy=taxonomy, device=device, **given)
     named = given.get("network", {}).get("name")
@@ -102,7 +113,10 @@ def _learner(out: Path, given: dict[str, Any], tree: str | None, device: str, ow
     if not same or alike.settings != learner.settings:
         raise RamifyError(f"{out} holds a model with other settings; leave them out, or choose another --out")
     if taxonomy is not None:
-        learner.taxonomy = taxonomy  # it may have grown
+        try:
+            learner.taxonomy = taxonomy  # it may have grown
+        except RamifyError as error:
+            raise RamifyError(f"--taxonomy {tree}: {error} in another --out") from None
     return learner
 
 
@@ -125,13 +139,17 @@ def _settings(pairs: list[str], network: str | None) -> dict[str, Any]:
     return found
 
 
+def _waiting(lesson: Lesson) -> str:
+    return f", {len(lesson.waiting):,} waiting for their image" if lesson.waiting else ""
+
+
 class LearnProgress:
     """Tells on stderr where it begins, how far it is, and each entry of the accuracy log."""
 
     def __init__(self, lesson: Lesson, follow: bool) -> None:
         self.follow, self.entries, self.told = follow, len(lesson.notes["log"]), monotonic()
         before = f", {lesson.learned:,} of them learned before" if lesson.learned else ""
-        sys.stderr.write(f"{lesson.manifest.name}: {len(lesson.rows):,} rows{before}\n")
+        sys.stderr.write(f"{lesson.source.name}: {len(lesson.rows):,} rows{before}{_waiting(lesson)}\n")
 
     def show(self, lesson: Lesson) -> None:
         """Tell what is new; how far it is only now and then."""
@@ -139,7 +157,7 @@ class LearnProgress:
         waits = self.follow and lesson.learned == len(lesson.rows)
         if waits or monotonic() - self.told >= TELL_EVERY:
             more = "; waiting for more, Ctrl-C ends" if waits else ""
-            sys.stderr.write(f"{lesson.learned:,} of {len(lesson.rows):,} rows{more}\n")
+            sys.stderr.write(f"{lesson.learned:,} of {len(lesson.rows):,} rows{_waiting(lesson)}{more}\n")
             self.told = monotonic()
 
     def show_log(self, lesson: Lesson) -> None:

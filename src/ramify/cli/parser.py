@@ -17,6 +17,24 @@ class Parser(argparse.ArgumentParser):
         raise RamifyError(f"{message}; see `{self.prog} --help`")
 
 
+LENIENT = {
+    "skip_broken": "leave out images that cannot be decoded",
+    "pad": "repeat leaves of the tree that are less deep than others downwards",
+    "any_counts": "accept a tree of other sizes than the published",
+}
+
+
+def add_leniency(parser: argparse.ArgumentParser) -> None:
+    """Options of every command that opens a dataset: what errors about images and trees advise."""
+    for name, told in LENIENT.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", action="store_true", help=told)
+
+
+def lenient(args: argparse.Namespace) -> dict[str, bool]:
+    """Those of them that were given."""
+    return {name: True for name in LENIENT if getattr(args, name)}
+
+
 def add_own_code(parser: argparse.ArgumentParser) -> None:
     """What lets a saved model use code of one's own."""
     parser.add_argument("--own-code", action="store_true", help="let the model import your method or network")

@@ -2,59 +2,93 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ramify.cli.parser import Parser, add_own_code
 from ramify.errors import RamifyError
 
+if TYPE_CHECKING:
+    from ramify.learner.asking import Answer
+    from ramify.learner.learner import Decode
+
+ONE_PATH = ("path", "up")  # the ways whose labels lie on one path through the tree
+
 
 def main(argv: list[str]) -> int:
     """Run `ramify predict`."""
-    parser = Parser(
-        prog="ramify predict", description="Ask a model about images: its best label at each level."
-    )
-    parser.add_argument(
-        "model", metavar="MODEL", type=Path, help="a folder written by `ramify learn`, or a run's"
-    )
-    parser.add_argument("images", metavar="IMAGE", nargs="+", help="image files")
-    parser.add_argument("--level", type=int, help="answer at this level only")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    way = parser.add_mutually_exclusive_group()
-    way.add_argument("--consistent", action="store_true", help="the most probable path through the tree")
-    way.add_argument("--crm", action="store_true", help="the labels of least expected tree distance")
-    parser.add_argument("--device", choices=("auto", "cpu", "cuda", "mps"), default="auto")
-    add_own_code(parser)
-    args = parser.parse_args(argv)
+    args = _parser().parse_args(argv)
 
+    from ramify.cli.answers import as_dict, check_kind, line, write
     from ramify.learner import Learner
+    from ramify.learner.asking import ask, named_images
 
+    if args.to is not None:
+        check_kind(args.to)
+    if args.top is not None and args.top < 1:
+        raise RamifyError(f"--top is {args.top}; it is a number of labels, from 1")
     learner = Learner.load(args.model, device=args.device, network=args.network, own_code=args.own_code)
-    answer = learner.predict(args.images, args.consistent, "crm" if args.crm else None)
-    if args.level is not None and args.level not in answer.levels:
+    if args.level is not None and args.level not in learner.levels:
         raise RamifyError(
-            f"the model knows no level {args.level}; it knows {', '.join(map(str, answer.levels))}"
+            f"the model knows no level {args.level}; it knows {', '.join(map(str, learner.levels))}"
         )
-    levels = answer.levels if args.level is None else (args.level,)
-    found = []
-    for i, image in enumerate(args.images):
-        told = [h for h in levels if answer.labels[h][i] is not None]
-        found.append(
-            {
-                "image": image,
-                "levels": {
-                    str(h): {
-                        "label": answer.labels[h][i],
-                        "probability": round(float(answer.probabilities[h][i]), 4),
-                    }
-                    for h in told
-                },
-            }
-        )
-        if not args.json:
-            parts = (f"{answer.labels[h][i]} {answer.probabilities[h][i]:.2f}" for h in told)
-            sys.stdout.write(f"{image}: {' > '.join(parts)}\n")
+    levels = learner.levels if args.level is None else (args.level,)
+    top = args.top or 0
+    way: Decode = args.decode or "path"
+    answers: list[Answer] = []
+    for answer in ask(learner, named_images(args.images, args.from_dir), way, top):
+        answers.append(answer)
+        if answer.error is not None:
+            sys.stderr.write(f"{line(answer, levels, False)}\n")
+        elif not args.json and args.to is None:
+            sys.stdout.write(f"{line(answer, levels, way in ONE_PATH)}\n")
+    if not answers:
+        raise RamifyError("no images were given; name files, a folder, a CSV, or - for standard input")
     if args.json:
-        sys.stdout.write(json.dumps(found, indent=1) + "\n")
-    return 0
+        sys.stdout.write(json.dumps([as_dict(answer, levels) for answer in answers], indent=1) + "\n")
+    bad = sum(answer.error is not None for answer in answers)
+    if args.to is not None:
+        write(answers, levels, top, args.to)
+        sys.stderr.write(f"{len(answers) - bad:,} answers are in {args.to}\n")
+    if bad:
+        sys.stderr.write(f"{bad:,} of {len(answers):,} images cannot be used; the others are answered\n")
+    return 1 if bad else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(
+        prog="ramify predict",
+        description="Ask a model about images: the most probable path through the label tree, or each level. "
+        "An image that cannot be used is reported, the others are answered; the exit code is 1 then.",
+    )
+    add = parser.add_argument
+    add("model", metavar="MODEL", type=Path, help="a folder written by `ramify learn`, or a run's")
+    add(
+        "images",
+        metavar="IMAGE",
+        nargs="+",
+        help="image files, folders of them, a .csv with a column path, or - for paths on standard input",
+    )
+    add("--images", dest="from_dir", metavar="DIR", type=Path, help="where the paths of a .csv or - begin")
+    add("--level", type=int, help="answer at this level only")
+    add("--top", type=int, metavar="K", help="the K most probable labels of each level's head")
+    add("--json", action="store_true", help="print JSON")
+    add("--to", metavar="FILE", type=Path, help="write .csv, .json, .jsonl or .parquet instead of printing")
+    way = parser.add_mutually_exclusive_group()
+    way.add_argument(
+        "--decode",
+        choices=("heads", "path", "crm", "up", "joint"),
+        help="how answers are read: the most probable path through the tree (default), each level's head by "
+        "itself, the labels of least expected tree distance, the finest answer and its ancestors, or all "
+        "heads together",
+    )
+    way.add_argument(
+        "--consistent", dest="decode", action="store_const", const="path", help="the same as --decode path"
+    )
+    way.add_argument("--crm", dest="decode", action="store_const", const="crm", help="as --decode crm")
+    add("--device", choices=("auto", "cpu", "cuda", "mps"), default="auto")
+    add_own_code(parser)
+    return parser

@@ -15,7 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ramify.cli.parser import Parser
+from ramify.cli.parser import Parser, add_leniency, lenient
 from ramify.errors import RamifyError
 
 if TYPE_CHECKING:
@@ -53,13 +53,8 @@ def _show(args: argparse.Namespace) -> int:
     from ramify.datasets import load_dataset
     from ramify.streams import build_stream
 
-    dataset = load_dataset(
-        args.dataset,
-        data_dir=args.data_dir,
-        image_size=args.image_size,
-        taxonomy=args.taxonomy,
-        progress=not args.json,
-    )
+    given = {"taxonomy": args.taxonomy, "image_size": args.image_size, **lenient(args)}
+    dataset = load_dataset(args.dataset, data_dir=args.data_dir, progress=not args.json, **given)
     stream = build_stream(
         args.setup,
         dataset.train.leaves,
@@ -106,8 +101,9 @@ def _parser(argv: list[str]) -> argparse.ArgumentParser:
     show.add_argument(
         "--setup", required=True, help=f"{', '.join(SETUPS)}, or package.module:name for your own"
     )
-    show.add_argument("--taxonomy", help="tree for a dataset that does not bring one: a file or a name")
+    show.add_argument("--taxonomy", help="a tree to lay over the classes: a file or a built-in name")
     show.add_argument("--image-size", type=int, help="side of the images (default: the dataset's own)")
+    add_leniency(show)
     show.add_argument("--seed", type=int, default=0, help="sets the order and the split (default: 0)")
     show.add_argument("--tasks", type=int, help="number of tasks (default: the paper's)")
     show.add_argument("--levels", type=_levels, help="levels of the tree to use, such as 4,5")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ramify.cli.engines import add_engine_options, chosen_engine, chosen_how
-from ramify.cli.parser import set_values
+from ramify.cli.parser import add_leniency, lenient, set_values
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,13 +58,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--plan", action="store_true", help="print the runs and their time; run nothing")
     parser.add_argument("--no-run", action="store_true", help="make do with the runs that are finished")
     parser.add_argument("--to", type=Path, metavar="FILE", help="write there instead of printing")
+    add_leniency(parser)
     add_engine_options(parser)
 
 
 def run_values(args: argparse.Namespace) -> dict[str, Any]:
     """The settings of all runs that the command line gives, `--set` last."""
     given = {name: getattr(args, name) for name in RUN_OPTIONS if getattr(args, name) is not None}
-    return given | set_values(args.set)
+    return given | lenient(args) | set_values(args.set)
 
 
 def carry_out(study: Study, args: argparse.Namespace, out: Path) -> bool:

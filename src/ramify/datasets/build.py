@@ -17,13 +17,23 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ramify.datasets.cache import FORMAT, SPLITS, BrokenEntry, Contents, Meta, Origin, RawImages, digest
+from ramify.datasets.cache import (
+    FORMAT,
+    SPLITS,
+    BrokenEntry,
+    Contents,
+    Meta,
+    Origin,
+    RawImages,
+    digest,
+    write_names,
+)
 from ramify.datasets.decode import BrokenImage, quiet_pillow
 from ramify.datasets.progress import progress_bar
 from ramify.errors import RamifyError
 from ramify.files import read_json, sync, write_atomic
 from ramify.taxonomy import write_taxonomy
-from ramify.typed import from_dict, to_dict
+from ramify.typed import amount, from_dict, to_dict
 
 HEADER_BYTES = 128
 CHUNK_BYTES = 2**21
@@ -181,6 +191,7 @@ def _finish(
     for name, images in splits.items():
         broken = state.of(name).broken
         leaves = np.delete(images.leaves, [index for index, *_ in broken])
+        write_names(partial, name, images, {index for index, *_ in broken})
         np.save(partial / f"{name}-leaves.npy", leaves.astype("<i8"), allow_pickle=False)
         with (partial / f"{name}.npy").open("r+b") as file:
             file.write(_header((len(leaves), 3, size, size)))
@@ -209,6 +220,6 @@ def _check_space(folder: Path, needed: int) -> None:
     free = shutil.disk_usage(folder).free
     if needed > free:
         raise RamifyError(
-            f"{folder.parent} has {free / 1e9:.1f} GB free, the decoded images need {needed / 1e9:.1f} GB: "
+            f"{folder.parent} has {amount(free)} free, the decoded images need {amount(needed)}: "
             "choose another place with RAMIFY_DATA or --data-dir, or a smaller image size"
         )

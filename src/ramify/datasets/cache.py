@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -14,7 +14,7 @@ from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
 from ramify.errors import RamifyError
-from ramify.files import read_json
+from ramify.files import read_json, write_atomic
 from ramify.locks import hold
 from ramify.taxonomy import Taxonomy, read_taxonomy
 from ramify.typed import from_dict
@@ -58,6 +58,8 @@ class Origin:
     name: str
     key: Mapping[str, Any]
     contents: Callable[[], Contents]
+    unread: str = ""
+    """Which files beside the images are not read, if any: it may change while the images do not."""
 
 
 @dataclass(frozen=True)
@@ -120,6 +122,24 @@ def open_cache(folder: Path) -> Cache | None:
         return cache if _whole(cache) else None
     except Exception:  # numpy has many words for a damaged file; whatever is wrong, the cache is built anew
         return None
+
+
+def write_names(folder: Path, split: str, images: RawImages, without: Set[int]) -> None:
+    """Keep the paths of a split's images, where they are files: reports name them."""
+    paths = getattr(images, "paths", None)
+    if paths is not None:
+        kept = [path for index, path in enumerate(paths) if index not in without]
+        write_atomic(folder / f"{split}-paths.json", json.dumps(kept))
+
+
+def read_names(cache: Cache, split: str) -> tuple[str, ...]:
+    """The paths of a split's images; none where they are no files, or where an older cache kept none."""
+    try:
+        names = json.loads((cache.folder / f"{split}-paths.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return ()
+    fits = isinstance(names, list) and len(names) == len(cache.leaves[split])
+    return tuple(map(str, names)) if fits else ()
 
 
 def _whole(cache: Cache) -> bool:

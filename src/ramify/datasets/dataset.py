@@ -21,10 +21,14 @@ IMAGENET_STD: Channels = (0.229, 0.224, 0.225)
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Images, uint8 [n, 3, size, size] (an array or a memory map), and their leaf classes, int64 [n]."""
+    """Images, uint8 [n, 3, size, size] (an array or a memory map), and their leaf classes, int64 [n].
+
+    `names` are the files that the images come from; none where that is not known.
+    """
 
     images: NDArray[np.uint8]
     leaves: NDArray[np.int64]
+    names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         shape = self.images.shape
@@ -34,6 +38,11 @@ class Split:
         if self.leaves.dtype != np.int64 or self.leaves.shape != shape[:1]:
             raise RamifyError(
                 f"leaf labels are {self.leaves.dtype} {self.leaves.shape}: expected int64 [{shape[0]}]"
+            )
+
+        if len(self.names) not in (0, len(self.leaves)):
+            raise RamifyError(
+                f"{len(self.names)} names for {len(self.leaves)} images: give one each, or none"
             )
 
     def __len__(self) -> int:

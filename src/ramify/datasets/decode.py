@@ -7,16 +7,20 @@ import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".gif", ".webp", ".bmp", ".tif", ".tiff", ".ppm", ".pgm"})
-
+HEIC = frozenset({".heic", ".heif", ".hif"})
+SUFFIXES = HEIC | {
+    *(".jpg", ".jpeg", ".jfif", ".jpe", ".png", ".gif", ".webp", ".avif", ".bmp"),
+    *(".tif", ".tiff", ".ppm", ".pgm"),
+}
 # Only formats that are decoded in process: an EPS file, for one, would be run by Ghostscript.
-FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM")
+FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "AVIF", "BMP", "TIFF", "PPM")
 
 MAX_PIXELS = 80_000_000
 
@@ -62,10 +66,36 @@ def decode(source: Path | bytes, size: int) -> NDArray[np.uint8]:
     data = source.read_bytes() if isinstance(source, Path) else source
     if not data:
         raise BrokenImage("it is empty")
-    with Image.open(io.BytesIO(data), formats=FORMATS) as image:
+    with Image.open(io.BytesIO(data), formats=_formats(data)) as image:
         if image.width * image.height > MAX_PIXELS:
             raise BrokenImage(f"{image.width}×{image.height} pixels, more than {MAX_PIXELS:,}")
         return pixels(image, size)
+
+
+def _formats(data: bytes) -> tuple[str, ...]:
+    """What the image may be; HEIC and AVIF need what not every installation has."""
+    brands = data[8:40] if data[4:8] == b"ftyp" else b""
+    avif = b"avif" in brands or b"avis" in brands
+    if not avif and any(brand in brands for brand in _HEIC_BRANDS):
+        return _heif()
+    Image.init()
+    if avif and "AVIF" not in Image.OPEN:
+        raise BrokenImage("AVIF needs Pillow 11.3 or newer: pip install 'pillow>=11.3'")
+    return tuple(name for name in FORMATS if name in Image.OPEN)
+
+
+_HEIC_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")
+
+
+@cache
+def _heif() -> tuple[str, ...]:
+    """Let Pillow read HEIC, through the extra that brings it."""
+    try:
+        from pillow_heif import register_heif_opener
+    except ImportError:
+        raise BrokenImage("HEIC needs the extra `heic`: pip install 'ramify[heic]'") from None
+    register_heif_opener()
+    return ("HEIF",)
 
 
 @telling_damage()

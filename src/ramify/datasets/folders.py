@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 from ramify.datasets.cache import Contents, Origin
-from ramify.datasets.listing import FileImages, image_files, stamps
+from ramify.datasets.listing import FileImages, image_files, stamps, told_unread
 from ramify.datasets.splits import PARTS, assemble
 from ramify.errors import RamifyError
 
 
-def folder_origin(folder: Path, name: str) -> Origin:
+def folder_origin(folder: Path, name: str, pad: bool = False) -> Origin:
     """The images below `folder`: `[train|test/]CLASS[/CLASS…]/IMAGE`."""
-    files = list(image_files(folder))
+    unread: Counter[str] = Counter()
+    files = list(image_files(folder, unread=unread))
+    unread[".csv"] -= (folder / "taxonomy.csv").is_file()  # the tree of the folder
+    told = told_unread(+unread)
     if not files:
         raise RamifyError(
-            f"{folder} holds no images: expected class folders with .jpg, .png, … files, or .parquet files"
+            f"{folder} holds no images{f' ({told})' if told else ''}: expected class folders with .jpg, "
+            ".png, … files, or .parquet files"
         )
     paths = ["/".join(parts) for parts in files]
     has_parts = any(PARTS.get(parts[0].lower()) == "train" for parts in files)
@@ -31,6 +36,7 @@ def folder_origin(folder: Path, name: str) -> Origin:
             [files[i][0] for i in chosen] if has_parts else None,
             lambda picked, leaves: FileImages(folder, [paths[chosen[i]] for i in picked], leaves),
             str(folder),
+            pad,
         )
 
-    return Origin(name, {"files": stamps(folder, paths)}, contents)
+    return Origin(name, {"files": stamps(folder, paths), **({"pad": True} if pad else {})}, contents, told)

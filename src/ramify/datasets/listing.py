@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -55,8 +56,13 @@ def _stamp(path: str) -> tuple[int, int]:
     return status.st_size, status.st_mtime_ns
 
 
-def image_files(folder: Path, depth: int = 0) -> Iterator[tuple[str, ...]]:
-    """The path below `folder`, in parts, of every image file, in order of name, without hidden ones."""
+def image_files(
+    folder: Path, depth: int = 0, unread: Counter[str] | None = None
+) -> Iterator[tuple[str, ...]]:
+    """The path below `folder`, in parts, of every image file, in order of name, without hidden ones.
+
+    `unread` counts the others by the ending of their names.
+    """
     if depth > MAX_DEPTH:
         raise RamifyError(f"{folder} lies more than {MAX_DEPTH} folders deep: is a link among them a circle?")
     try:
@@ -69,6 +75,19 @@ def image_files(folder: Path, depth: int = 0) -> Iterator[tuple[str, ...]]:
         if not entry.name.isprintable():  # also bytes that are not UTF-8
             raise RamifyError(f"{str(folder)!r} holds the name {entry.name!r}: rename it in plain UTF-8")
         if entry.is_dir():
-            yield from ((entry.name, *rest) for rest in image_files(Path(entry.path), depth + 1))
-        elif os.path.splitext(entry.name)[1].lower() in SUFFIXES:  # noqa: PTH122
+            yield from ((entry.name, *rest) for rest in image_files(Path(entry.path), depth + 1, unread))
+            continue
+        suffix = os.path.splitext(entry.name)[1].lower()  # noqa: PTH122
+        if suffix in SUFFIXES:
             yield (entry.name,)
+        elif unread is not None:
+            unread[suffix] += 1
+
+
+def told_unread(unread: Counter[str]) -> str:
+    """`3 files are not read: 2 .xcf, 1 .txt`; empty where there are none."""
+    if not unread:
+        return ""
+    kinds = ", ".join(f"{count:,} {suffix or 'without ending'}" for suffix, count in unread.most_common())
+    one = unread.total() == 1
+    return f"{unread.total():,} {'file is' if one else 'files are'} not read: {kinds}"

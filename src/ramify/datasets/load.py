@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ramify.datasets.cache import SPLITS, Cache, Contents, open_or_build
+from ramify.datasets.cache import SPLITS, Cache, Contents, open_or_build, read_names
 from ramify.datasets.dataset import Dataset, Split, fingerprint
 from ramify.datasets.own import own_source
 from ramify.datasets.registry import SOURCES, Source, find_source
@@ -43,19 +43,21 @@ def load_dataset(
     progress: bool = True,
     skip_broken: bool = False,
     any_counts: bool = False,
+    pad: bool = False,
 ) -> Dataset:
     """Open a dataset by its name, or your own by the path of a folder, a CSV manifest or a Parquet file.
 
     Images are decoded once to `image_size` (None: the dataset's own) below the data folder and memory-mapped.
     `taxonomy`, a tree or what `read_taxonomy` reads, is laid over the classes by their names. `skip_broken`
-    leaves out images that cannot be decoded; `any_counts` accepts a tree of other sizes than published.
+    leaves out images that cannot be decoded; `any_counts` accepts a tree of other sizes than published; `pad`
+    repeats leaves that are less deep than others downwards.
     """
     root = data_root(data_dir)
-    source = _source(name_or_path)
+    source = _source(name_or_path, pad)
     size = source.image_size if image_size is None else image_size
     whole("image_size", size, 1, MAX_SIZE)
     chosen = source.taxonomy if taxonomy is None else taxonomy
-    tree = None if chosen is None else read_taxonomy(chosen)
+    tree = None if chosen is None else read_taxonomy(chosen, pad)
     any_counts = any_counts or taxonomy is not None
     origin = source.open(root)
 
@@ -71,7 +73,7 @@ def load_dataset(
     _check(source, own, leaves, any_counts)
     for warning in cache.meta.warnings:
         log.warning("%s", warning)
-    return _assemble(source, cache, own, leaves)
+    return _assemble(source, cache, own, leaves, origin.unread)
 
 
 def is_present(source: Source, root: Path) -> bool:
@@ -83,14 +85,14 @@ def is_present(source: Source, root: Path) -> bool:
     return True
 
 
-def _source(name_or_path: str | Path) -> Source:
+def _source(name_or_path: str | Path, pad: bool) -> Source:
     """A known name wins over a path (`./garden` is the path)."""
     if str(name_or_path) in SOURCES:
         return SOURCES[str(name_or_path)]
     path = Path(name_or_path).expanduser()
     if not path.exists():
         return find_source(str(name_or_path))
-    return own_source(path)
+    return own_source(path, pad)
 
 
 def _decoded(root: Path) -> Path:
@@ -118,13 +120,15 @@ def _check(source: Source, tree: Taxonomy, leaves: Mapping[str, NDArray[np.int64
 
 
 def _assemble(
-    source: Source, cache: Cache, tree: Taxonomy, leaves: Mapping[str, NDArray[np.int64]]
+    source: Source, cache: Cache, tree: Taxonomy, leaves: Mapping[str, NDArray[np.int64]], unread: str
 ) -> Dataset:
     skipped = cache.meta.broken
     notes = (*cache.meta.notes, *cache.meta.warnings)
     if skipped:
         notes = (*notes, f"{len(skipped)} broken images are left out: see {cache.folder / 'broken.txt'}")
-    train, test = (Split(cache.images[split], leaves[split]) for split in SPLITS)
+    if unread:
+        notes = (*notes, unread)
+    train, test = (Split(cache.images[split], leaves[split], read_names(cache, split)) for split in SPLITS)
     dataset = Dataset(source.name, train, test, tree, source.mean, source.std, "", notes)
     return replace(dataset, fingerprint=fingerprint([cache.meta.sha256[split] for split in SPLITS], dataset))
 

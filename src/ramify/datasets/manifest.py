@@ -12,7 +12,7 @@ from ramify.errors import RamifyError
 from ramify.taxonomy.read import read_table, read_text
 
 
-def manifest_origin(path: Path, name: str) -> Origin:
+def manifest_origin(path: Path, name: str, pad: bool = False) -> Origin:
     """Columns: `path` (absolute or from the manifest), `level1`…`levelH` or `label`, optionally `split`."""
     header, rows, lines = read_table(read_text(path), path.name)
     levels = sorted((c for c in header if re.fullmatch(r"level\d+", c)), key=lambda c: int(c[5:]))
@@ -28,7 +28,8 @@ def manifest_origin(path: Path, name: str) -> Origin:
 
     def contents() -> Contents:
         for row, line in zip(rows, lines, strict=True):
-            empty = [column for column, i in zip(columns, numbers, strict=True) if not row[i]]
+            needed = 1 if pad else len(columns)  # what is empty below is repeated from above
+            empty = [column for column, i in zip(columns[:needed], numbers, strict=False) if not row[i]]
             if empty or not row[where]:
                 raise RamifyError(f"{path} line {line}: {(*empty, 'path')[0]} is empty: fill it in")
         split = header.index("split") if "split" in header else None
@@ -37,7 +38,8 @@ def manifest_origin(path: Path, name: str) -> Origin:
             None if split is None else [row[split] for row in rows],
             lambda picked, leaves: FileImages(path.parent, [paths[i] for i in picked], leaves),
             str(path),
+            pad,
         )
 
     key = {"manifest": stamps(path.parent, [path.name]), "files": stamps(path.parent, paths)}
-    return Origin(name, key, contents)
+    return Origin(name, key | ({"pad": "yes"} if pad else {}), contents)

@@ -16,17 +16,20 @@ from ramify.errors import RamifyError
 READERS = {".csv": manifest_origin, ".parquet": parquet_origin}
 
 
-def own_source(path: Path) -> Source:
+def own_source(path: Path, pad: bool = False) -> Source:
     """The images at `path`, under its name; a `taxonomy.csv` in a folder is laid over its classes."""
     path = path.absolute()
     name = re.sub(r"[^\w.-]+", "_", path.stem) or "root"
     tree = path / "taxonomy.csv"
     return Source(
-        name, f"your own, {path}", lambda _: _origin(path, name), taxonomy=tree if tree.is_file() else None
+        name,
+        f"your own, {path}",
+        lambda _: _origin(path, name, pad),
+        taxonomy=tree if tree.is_file() else None,
     )
 
 
-def _origin(path: Path, name: str) -> Origin:
+def _origin(path: Path, name: str, pad: bool) -> Origin:
     if path.is_dir():
         tables = chain(path.glob("*.parquet"), path.glob("*/*.parquet"))
         read = parquet_origin if any(tables) else folder_origin
@@ -34,4 +37,4 @@ def _origin(path: Path, name: str) -> Origin:
         read = READERS[path.suffix.lower()]
     else:
         raise RamifyError(f"{path}: expected a folder of class folders, a .csv manifest or a .parquet file")
-    return read(path, name)
+    return read(path, name, pad)

@@ -74,13 +74,14 @@ class ParquetImages:
         return decode(self.table.image(int(self.rows[index])), size)
 
 
-def parquet_origin(path: Path, name: str) -> Origin:
+def parquet_origin(path: Path, name: str, pad: bool = False) -> Origin:
     """A Parquet file, or those in a folder; `train-*.parquet` and `test-*.parquet` are the splits."""
     files = sorted([*path.glob("*.parquet"), *path.glob("*/*.parquet")]) if path.is_dir() else [path]
-    return Origin(name, {"files": stamps(path.parent, map(str, files))}, lambda: _contents(files, path))
+    key = {"files": stamps(path.parent, map(str, files)), **({"pad": True} if pad else {})}
+    return Origin(name, key, lambda: _contents(files, path, pad))
 
 
-def _contents(files: Sequence[Path], path: Path) -> Contents:
+def _contents(files: Sequence[Path], path: Path, pad: bool) -> Contents:
     opened = [_open(file) for file in files]
     schema = opened[0].schema_arrow
     image = _image_column(schema, path)
@@ -107,6 +108,7 @@ def _contents(files: Sequence[Path], path: Path) -> Contents:
         rows if any(PARTS.get(part) == "train" for part in parts) else None,
         lambda picked, leaves: ParquetImages(table, picked, leaves),
         str(path),
+        pad,
     )
 
 

@@ -72,12 +72,16 @@ def assemble(
     parts: Sequence[str] | None,
     images: Callable[[NDArray[np.int64], NDArray[np.int64]], RawImages],
     where: str,
+    pad: bool = False,
 ) -> Contents:
-    """The contents of labelled images; `images(chosen, leaves)` makes a split of the chosen ones."""
+    """The contents of labelled images; `images(chosen, leaves)` makes a split of the chosen ones.
+
+    `pad` repeats classes that are less deep than others downwards.
+    """
     if not labels:
         raise RamifyError(f"{where}: there are no images")
     rows = sorted(set(labels))
-    tree = Taxonomy.from_rows(rows, where=lambda i: f"{where}: class {'/'.join(rows[i])}")
+    tree = Taxonomy.from_rows(rows, pad=pad, where=lambda i: f"{where}: class {'/'.join(rows[i])}")
     number = {row: leaf for leaf, row in enumerate(rows)}
     leaves = np.array([number[label] for label in labels], dtype=np.int64)
     cut = partition(parts, leaves, where)

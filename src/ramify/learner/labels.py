@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import logging
+import re
 from collections.abc import Iterable, Mapping, Sequence, Set
 from itertools import islice
 from typing import Any
@@ -15,10 +17,13 @@ from ramify.errors import RamifyError
 from ramify.taxonomy import Taxonomy
 from ramify.typed import shown
 
+log = logging.getLogger("ramify")
+
 Label = str | int
 Levels = int | Sequence[int] | None
 
 DEEPEST = 100
+NAMED = 5  # classes that an error names
 
 
 def as_labels(labels: Iterable[Any], classes: Classes) -> list[Label]:
@@ -89,6 +94,51 @@ def as_pairs(
         levels = as_levels(None if any(h is None for h in given_levels) else given_levels, names, tree)
         found.append(sorted(zip(levels, names, strict=True), reverse=True))
     return found
+
+
+def refuse_missing(tree: Taxonomy, classes: Classes) -> None:
+    """Refuse a tree that lacks classes that were met: they were renamed or removed in it, or moved."""
+    known = [set(tree.names(h)) for h in range(1, tree.depth + 1)]
+    missing = [
+        f"{label!r} (level {level})"
+        for level, label in zip(classes.level_of.tolist(), classes.labels, strict=True)
+        if level > tree.depth or str(label) not in known[level - 1]
+    ]
+    if missing:
+        more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
+        raise RamifyError(
+            f"the tree lacks {len(missing)} of the classes that the model has learned: "
+            f"{', '.join(missing[:NAMED])}{more}; put them back under these names (a tree may grow, and "
+            "classes may get other parents), or begin a new model"
+        )
+
+
+def warn_lookalikes(pairs: list[list[tuple[int, Label]]], classes: Classes) -> None:
+    """Warn of a label that is new and differs from a known one in nothing but case, spaces or punctuation.
+
+    Once each, for afterwards it is known. Only without a tree: a tree says what is a label.
+    """
+    fresh = {pair: None for own in pairs for pair in own if classes.find(*pair) is None}
+    if not fresh:
+        return
+    known = {
+        (level, _plainly(label)): label
+        for level, label in zip(classes.level_of.tolist(), classes.labels, strict=True)
+    }
+    for level, label in fresh:
+        like = known.setdefault((level, _plainly(label)), label)
+        if like != label:
+            log.warning(
+                "label %r at level %d is new beside %r: two classes; if it is one, mend the label or give a "
+                "taxonomy",
+                label,
+                level,
+                like,
+            )
+
+
+def _plainly(label: Label) -> Label:
+    return re.sub(r"[\W_]+", "", label).casefold() or label if isinstance(label, str) else label
 
 
 def _pairs(value: Any, level: Any) -> list[tuple[Any, Any]]:

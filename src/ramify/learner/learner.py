@@ -20,9 +20,18 @@ from ramify.hierarchy import DECODINGS, ancestors_in
 from ramify.hierarchy import decode as read
 from ramify.learner import saving
 from ramify.learner.images import Images, as_tensor
-from ramify.learner.labels import Label, Levels, as_labels, as_levels, as_pairs
+from ramify.learner.labels import (
+    Label,
+    Levels,
+    as_labels,
+    as_levels,
+    as_pairs,
+    refuse_missing,
+    warn_lookalikes,
+)
 from ramify.learner.prediction import Prediction, prediction
 from ramify.learner.shared import SharedTrainer
+from ramify.locks import hold_to_write
 from ramify.methods import Settings, find_method, make_settings
 from ramify.methods.recipe import Build, Method, as_method
 from ramify.methods.settings import NetworkSettings
@@ -86,7 +95,7 @@ class Learner:
         chosen = find_method(method) if isinstance(method, str) else as_method(method)
         _refuse_untaught(chosen)
         self.settings = _settings(chosen, memory_size, network, settings)
-        self.taxonomy = None if taxonomy is None else read_taxonomy(taxonomy)
+        self._taxonomy = None if taxonomy is None else read_taxonomy(taxonomy)
         self.notes: dict[str, Any] = {}
         own = network if isinstance(network, nn.Module) else None
         inputs = ImageInputs(self.image_size, mean=mean, std=std)
@@ -110,6 +119,8 @@ class Learner:
         pairs = as_pairs(labels, level, self._trainer.classes, self.taxonomy)
         pixels = as_tensor(images, self.image_size)
         _refuse_unequal(len(pixels), len(pairs))
+        if self.taxonomy is None:
+            warn_lookalikes(pairs, self._trainer.classes)
         self._learn(lambda: self._trainer.observe(pixels, pairs))
         return self
 
@@ -189,6 +200,18 @@ class Learner:
     # ---- what it is
 
     @property
+    def taxonomy(self) -> Taxonomy | None:
+        """The tree that was given; another one may take its place if it has all classes met so far."""
+        return self._taxonomy
+
+    @taxonomy.setter
+    def taxonomy(self, tree: Taxonomy | str | Path | None) -> None:
+        given = None if tree is None else read_taxonomy(tree)
+        if given is not None:
+            refuse_missing(given, self._trainer.classes)
+        self._taxonomy = given
+
+    @property
     def levels(self) -> tuple[int, ...]:
         """The levels met so far, coarsest first."""
         return tuple(self._trainer.classes.levels)
@@ -242,8 +265,11 @@ class Learner:
     # ---- saving
 
     def save(self, path: str | Path) -> None:
-        """Write the learner to a folder, whole or not at all; it waits for `partial_fit` to end."""
-        with self._learns, self._trainer.turns:
+        """Write the learner to a folder, whole or not at all; it waits for `partial_fit` to end.
+
+        A folder in which another process is at work (`ramify learn --follow`, a run) is refused.
+        """
+        with self._learns, self._trainer.turns, hold_to_write(Path(path)):
             saving.save(self, Path(path))
 
     @classmethod

@@ -1,166 +1,190 @@
-"""Teaching a learner from a CSV file that may still grow: path, label and level of one image a row."""
+"""Teaching a learner from a list of labelled images that may still grow."""
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
+from ramify.datasets.decode import BrokenImage, decode, quiet_pillow
 from ramify.errors import RamifyError
 from ramify.learner.folder import ModelFolder
-from ramify.learner.images import as_tensor
 from ramify.learner.labels import Label, as_labels, as_levels
 from ramify.learner.learner import Learner
-from ramify.taxonomy.read import read_table, read_text
+from ramify.learner.rows import Folder, Manifest, Row, Source
 
 log = logging.getLogger("ramify")
 
 CHUNK = 64  # rows that are asked, then learned, at a time
 ENTRY = 500  # samples in one entry of the accuracy log
-POLL = 1.0  # seconds between two looks at a file that may grow
-
-
-@dataclass(frozen=True)
-class Row:
-    """One image of a manifest."""
-
-    path: str
-    label: str
-    level: str  # empty: as the taxonomy says
-    line: int
-
-    @property
-    def text(self) -> str:
-        """What makes the row the same row."""
-        return "\x1f".join((self.path, self.label, self.level))
-
-
-def read_rows(path: Path) -> list[Row]:
-    """The rows of a manifest so far; a last line without its end is still being written."""
-    text = read_text(path)
-    header, rows, lines = read_table(text[: text.rfind("\n") + 1] or text, path.name)
-    missing = [column for column in ("path", "label") if column not in header]
-    if missing:
-        raise RamifyError(
-            f"{path.name} line 1: no column {missing[0]}; the columns are path, label and level (with a "
-            "taxonomy level may be left out)"
-        )
-    path_at, label_at = header.index("path"), header.index("label")
-    level_at = header.index("level") if "level" in header else None
-    return [
-        Row(row[path_at], row[label_at], "" if level_at is None else row[level_at], line)
-        for row, line in zip(rows, lines, strict=True)
-    ]
+POLL = 1.0  # seconds between two looks at a file that may grow, or at images that may come
+PATIENCE = 30.0  # seconds after which a row that waits for its image is reported
 
 
 class Lesson:
-    """A learner that is taught from one manifest and knows, also after `Learner.load`, how far it is.
+    """A learner that is taught from a manifest or a folder and knows, also after `load`, how far it is.
 
-    Each row is asked before it is learned; the share of right answers is the accuracy log. What it needs is
-    in `learner.notes["learn"]`, so that it is saved with the learner or not at all.
+    Each row is asked before it is learned; the share of right answers is the accuracy log. A row whose image
+    cannot be read waits: it is tried again, now and at every later start, and learned when it can be. What
+    the lesson needs is in `learner.notes["learn"]`, so that it is saved with the learner or not at all.
     """
 
-    def __init__(self, learner: Learner, manifest: Path, images: Path | None = None) -> None:
-        self.learner, self.manifest = learner, manifest
-        self.images = manifest.parent if images is None else images
+    def __init__(
+        self, learner: Learner, manifest: Path, images: Path | None = None, follow: bool = False
+    ) -> None:
+        self.learner, self.manifest, self.follow = learner, manifest, follow
         notes = learner.notes.setdefault("learn", {"manifests": [], "log": [], "open": {}})
         self.notes: dict[str, Any] = notes
-        self.rows = read_rows(manifest)
-        self.place: dict[str, Any] = self._find_place()
-        self.learned: int = self.place["rows"]
+        self.source: Source = (
+            Folder(manifest, learner._trainer.rng.seed, learner.taxonomy, notes)
+            if manifest.is_dir()
+            else Manifest(manifest, images, notes)
+        )
+        self._since = dict.fromkeys(self.waiting, time.monotonic())  # row -> when it was first tried
+        self._tried: dict[int, tuple[int, int] | None] = {}  # row -> the file that could not be read
+        self._reasons: dict[int, str] = {}
+        self._reported: set[int] = set()
         self._found_any = False
 
-    def _find_place(self) -> Any:
-        """Where in this manifest the learner is: found by the rows that it has learned."""
-        places = self.notes["manifests"]
-        for place in reversed(places):
-            if place["rows"] <= len(self.rows) and place["sha256"] == self._digest(place["rows"]):
-                return place
-        if any(place["name"] == self.manifest.name for place in places):
-            raise RamifyError(
-                f"{self.manifest}: rows that were learned already have changed; put them back, or give new "
-                "rows in a file of another name"
-            )
-        return {"name": self.manifest.name, "rows": 0, "sha256": ""}
+    @property
+    def rows(self) -> list[Row]:
+        """All rows so far."""
+        return self.source.rows
 
-    def _digest(self, rows: int) -> str:
-        return hashlib.sha256("\x1e".join(row.text for row in self.rows[:rows]).encode()).hexdigest()
+    @property
+    def learned(self) -> int:
+        """How many of them were taken: learned, or found to wait."""
+        return self.source.taken
+
+    @property
+    def waiting(self) -> list[int]:
+        """The numbers of the rows whose image could not be read yet."""
+        return self.source.waiting
 
     def save(self, folder: ModelFolder) -> None:
         """Write the learner with its place in the manifest."""
         folder.check_present()
-        if self.learned and self.place not in self.notes["manifests"]:
-            self.notes["manifests"].append(self.place)
-        self.place |= {"rows": self.learned, "sha256": self._digest(self.learned)}
+        self.source.keep()
         self.learner.save(folder.path)
 
     def refresh(self) -> bool:
-        """Read on where the file has grown; whether there is anything left to learn."""
+        """Read on where there is more; whether there is anything left to learn."""
         if self.learned == len(self.rows):
-            self.rows = read_rows(self.manifest)
+            self.source.grow()
         return self.learned < len(self.rows)
 
     def step(self) -> None:
-        """Ask, then learn the next rows; images that cannot be read are passed over with a warning."""
-        part = self.rows[self.learned : self.learned + CHUNK]
-        self._refuse_misplaced(part)
-        pixels, labels, levels = [], [], []
-        for row in part:
-            label, level = self._checked(row)
-            try:
-                pixels.append(as_tensor([self.images / row.path], self.learner.image_size))
-            except RamifyError as error:
-                log.warning("%s line %d is passed over: %s", self.manifest.name, row.line, error)
-                continue
-            labels.append(label)
-            levels.append(level)
-        if pixels:
-            images = torch.cat(pixels)
-            self._ask(images, labels, levels)
-            self.learner.partial_fit(images, labels, levels)
-        self.learned += len(part)
-        if self._asked() >= ENTRY:
-            self.close_entry()
+        """Ask, then learn the next rows; those whose images cannot be read wait."""
+        numbers = range(self.learned, min(self.learned + CHUNK, len(self.rows)))
+        self._refuse_misplaced([self.rows[number] for number in numbers])
+        waiting = self._teach(numbers)
+        self.waiting.extend(waiting)
+        self.source.taken += len(numbers)
 
-    def _refuse_misplaced(self, part: list[Row]) -> None:
-        """Refuse to pass over all of the first rows: the images lie elsewhere."""
-        self._found_any = self._found_any or any((self.images / row.path).exists() for row in part)
-        if not self._found_any:
+    def retry(self) -> bool:
+        """Try again the waiting rows whose file has come or changed; whether any was learned."""
+        due = [n for n in self.waiting if n not in self._tried or self._stamp(n) != self._tried[n]]
+        learned = False
+        for start in range(0, len(due), CHUNK):
+            part = due[start : start + CHUNK]
+            done = set(part) - set(self._teach(part))
+            self.waiting[:] = [n for n in self.waiting if n not in done]
+            learned = learned or bool(done)
+        return learned
+
+    def report(self, patience: float = 0.0) -> None:
+        """Warn, once a row, of those that have been waiting for longer than `patience` seconds."""
+        for n in self.waiting:
+            if n not in self._reported and time.monotonic() - self._since[n] >= patience:
+                self._reported.add(n)
+                told = "%s is passed over: %s; it is learned when it can be read, also at a later start"
+                log.warning(told, self.rows[n].where, self._reasons.get(n, "its image cannot be read"))
+        found_none = bool(self.waiting) and len(self.waiting) == self.learned
+        if patience and found_none and time.monotonic() - self._since[self.waiting[0]] >= patience:
+            self._refuse_misplaced([self.rows[n] for n in self.waiting[:CHUNK]], now=True)
+
+    def _teach(self, numbers: Sequence[int]) -> list[int]:
+        """Ask about rows and learn them; returns those whose image cannot be read."""
+        labels = {n: self._checked(self.rows[n]) for n in numbers}  # refused before anything is learned
+        pixels: dict[int, NDArray[np.uint8]] = {}
+        for n in numbers:
+            self._tried[n] = self._stamp(n)
+            try:
+                with quiet_pillow():
+                    pixels[n] = decode(self._path(n), self.learner.image_size)
+            except BrokenImage as reason:
+                self._reasons[n] = f"{self._path(n)} cannot be used: {reason}"
+                self._since.setdefault(n, time.monotonic())
+        if pixels:
+            images, told = torch.from_numpy(np.stack(list(pixels.values()))), [labels[n] for n in pixels]
+            self._found_any = True
+            self._ask(images, told)
+            self.learner.partial_fit(images, told)
+            self.source.learned([self.rows[n] for n in pixels])
+            if self._asked() >= ENTRY:
+                self.close_entry()
+        return [n for n in numbers if n not in pixels]
+
+    def _path(self, number: int) -> Path:
+        return self.source.images / self.rows[number].path
+
+    def _stamp(self, number: int) -> tuple[int, int] | None:
+        try:
+            status = self._path(number).stat()
+        except (OSError, ValueError):
+            return None
+        return status.st_size, status.st_mtime_ns
+
+    def _refuse_misplaced(self, part: list[Row], now: bool = False) -> None:
+        """Refuse to pass over all of the first rows: the images lie elsewhere. Who follows waits a while."""
+        images = self.source.images
+        self._found_any = self._found_any or any((images / row.path).exists() for row in part)
+        if part and not self._found_any and (now or not self.follow):
             raise RamifyError(
-                f"{self.manifest.name} line {part[0].line}: {self.images / part[0].path} is not there, nor "
-                f"any of the first {len(part)} images; --images says where the paths begin"
+                f"{part[0].where}: {images / part[0].path} is not there, nor any of the first {len(part)} "
+                "images; --images says where the paths begin"
             )
 
-    def _checked(self, row: Row) -> tuple[Label, int]:
+    def _checked(self, row: Row) -> dict[int, Label]:
+        """The labels of a row by level."""
+        found: dict[int, Label] = {}
         try:
-            if row.level and not row.level.isdecimal():
-                raise RamifyError(f"level {row.level!r} is not a number from 1")
-            labels = as_labels([row.label], self.learner._trainer.classes)
-            level = int(row.level[:9]) if row.level else None
-            return labels[0], as_levels(level, labels, self.learner.taxonomy)[0]
+            for text, label in row.labels:
+                if text and not text.isdecimal():
+                    raise RamifyError(f"level {text!r} is not a number from 1")
+                if not text and self.learner.taxonomy is None:
+                    raise RamifyError(
+                        "level is missing; fill in the column level (1: coarsest), or --taxonomy"
+                    )
+                labels = as_labels([label], self.learner._trainer.classes)
+                level = int(text[:9]) if text else None
+                found[as_levels(level, labels, self.learner.taxonomy)[0]] = labels[0]
         except RamifyError as error:
-            raise RamifyError(f"{self.manifest.name} line {row.line}: {error}") from None
+            file = "" if row.where.endswith(row.path) else f" ({row.path})"
+            raise RamifyError(f"{row.where}{file}: {error}") from None
+        return found
 
-    def _ask(self, images: torch.Tensor, labels: list[Label], levels: list[int]) -> None:
+    def _ask(self, images: torch.Tensor, told: list[dict[int, Label]]) -> None:
         """Count right answers among the labels known so far; not of methods that train to be asked."""
         known = [
-            h in self.learner.levels and x in self.learner.labels(h)
-            for x, h in zip(labels, levels, strict=True)
+            (i, h, label)
+            for i, labels in enumerate(told)
+            for h, label in labels.items()
+            if h in self.learner.levels and label in self.learner.labels(h)
         ]
-        if self.learner._trainer.method.trains_when_asked or not any(known):
+        if self.learner._trainer.method.trains_when_asked or not known:
             return
         answer = self.learner.predict(images)
-        for i, (label, level) in enumerate(zip(labels, levels, strict=True)):
-            if known[i]:
-                tally = self.notes["open"].setdefault(str(level), [0, 0])
-                tally[0] += answer.labels[level][i] == label
-                tally[1] += 1
+        for i, level, label in known:
+            tally = self.notes["open"].setdefault(str(level), [0, 0])
+            tally[0] += answer.labels[level][i] == label
+            tally[1] += 1
 
     def _asked(self) -> int:
         return sum(asked for _, asked in self.notes["open"].values())
@@ -191,11 +215,19 @@ def teach(
     stopped: Callable[[], bool],
     show: Callable[[Lesson], None],
 ) -> None:
-    """Teach the whole manifest, and with `follow` what is added to it, until `stopped`; save on the way."""
-    saved, unsaved = time.monotonic(), False
+    """Teach the whole manifest, and with `follow` what is added to it, until `stopped`; save on the way.
+
+    Rows whose image is not there yet are tried again at the start, each `POLL` seconds, and at the end.
+    """
+    saved, unsaved, tried = time.monotonic(), False, float("-inf")
     try:
         while not stopped():
-            if lesson.refresh():
+            more = lesson.refresh()
+            if time.monotonic() - tried >= POLL or not (more or follow):
+                unsaved = lesson.retry() or unsaved
+                tried = time.monotonic()
+                lesson.report(PATIENCE)
+            if more:
                 lesson.step()
                 unsaved = True
                 show(lesson)
@@ -209,6 +241,7 @@ def teach(
                 lesson.save(folder)
                 saved, unsaved = time.monotonic(), False
     finally:
+        lesson.report()
         if not follow:
             lesson.close_entry()
         if lesson.learner.samples:

@@ -192,7 +192,7 @@ class Trainer(Workbench):
             self.model.recall_statistics()  # batch normalisation has already taken the broken batch in
             raise RamifyError(
                 f"the loss became {value} at update {self.updates + 1} (sample {self.samples}, learning rate "
-                f"{self.recipe.rate.value(self):g}); lower --lr or look for broken images. This update was "
+                f"{self.recipe.rate.value(self):g}); lower lr, or look for broken images. This update was "
                 "not made; what came before it stays learned"
             )
         return value

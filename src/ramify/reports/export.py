@@ -80,9 +80,9 @@ def export(runs: list[RunData], folder: Path, kind: str) -> list[Path]:
     for name, rows in (("records", record_rows(runs)), ("results", result_rows(runs))):
         path = folder / f"{name}.{kind}"
         if kind == "csv":
-            write_atomic(path, _csv(rows))
+            write_atomic(path, csv_text(rows))
         else:
-            _parquet(rows, path)
+            write_parquet(rows, path)
         paths.append(path)
     return paths
 
@@ -115,7 +115,8 @@ def _plain(value: Any) -> Any:
     return " ".join(map(str, value)) if isinstance(value, list) else value
 
 
-def _csv(rows: Rows) -> str:
+def csv_text(rows: Rows) -> str:
+    """Rows as CSV; all have the columns of the first."""
     text = io.StringIO()
     if rows:
         writer = csv.DictWriter(text, columns(rows), lineterminator="\n")
@@ -124,7 +125,8 @@ def _csv(rows: Rows) -> str:
     return text.getvalue()
 
 
-def _parquet(rows: Rows, path: Path) -> None:
+def write_parquet(rows: Rows, path: Path) -> None:
+    """Rows as a Parquet file."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq

@@ -204,7 +204,7 @@ def mistakes_section(series: Series, datasets: Datasets | None) -> Markup | None
     if not found:
         return None
     dataset = datasets(series.results()[0]) if datasets else None
-    items = [el("li", _picture(mistake, dataset), _paths(mistake)) for mistake in found]
+    items = [el("li", _picture(mistake, dataset), _paths(mistake, dataset)) for mistake in found]
     text = "Answers that lie farthest from the truth in the tree, one a class, of the first seed."
     if dataset is None:
         text += " The images are not at hand, so only their numbers are shown."
@@ -225,13 +225,16 @@ def _picture(mistake: Mistake, dataset: Dataset | None) -> Markup:
     )
 
 
-def _paths(mistake: Mistake) -> Markup:
+def _paths(mistake: Mistake, dataset: Dataset | None) -> Markup:
+    names = () if dataset is None else dataset.test.names
+    file = names[mistake.image] if mistake.image < len(names) else None
     heads = ", ".join(f"{h}: {name}" for h, name in enumerate(mistake.levels, 1))
     return el(
         "div",
         el("div", " › ".join(mistake.truth)),
         el("div", "taken for " + " › ".join(mistake.answer), class_="wrong"),
         el("div", f"answers by level: {heads}", class_="faint"),
+        join([] if file is None else [el("div", file, class_="faint")]),
     )
 
 

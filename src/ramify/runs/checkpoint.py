@@ -6,15 +6,17 @@ import hashlib
 import logging
 import time
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ramify.errors import RamifyError
 from ramify.files import fitting, write_atomic, writing
+from ramify.runs.config import read_config
 from ramify.signals import Listening
 from ramify.state import State
 from ramify.statefiles import load_state, save_state
-from ramify.typed import flat, seconds
+from ramify.typed import flat, seconds, to_dict
 
 if TYPE_CHECKING:
     from ramify.runs.folder import RunFolder
@@ -81,7 +83,7 @@ class Checkpoints:
         if damaged:
             raise RamifyError(
                 f"{self.folder.path}: no checkpoint is whole ({'; '.join(damaged.values())}): all that was "
-                "learned is lost, only records.jsonl remains; begin again with --force"
+                "learned is lost, only records.jsonl remains; begin again with `ramify run --force`"
             )
         if (lost := len(self.folder.records())) > 0:
             log.warning("no checkpoint was written yet: begins again, without the %d records so far", lost)
@@ -117,8 +119,11 @@ def write_checkpoint(path: Path, state: State, about: dict[str, Any]) -> None:
 
 
 def refuse_differences(here: dict[str, Any], there: dict[str, Any], where: str) -> None:
-    """Refuse to continue `there` with another config, dataset or stream, naming what differs."""
-    found, expected = flat(there), flat(here)
+    """Refuse to continue `there` with another config, dataset or stream, naming what differs.
+
+    A setting that `there` does not name was added since: it is as it first was.
+    """
+    found, expected = _as_first() | flat(there), flat(here)
     differ = [
         f"{name} was {_brief(found.get(name))} and is {_brief(expected.get(name))}"
         for name in sorted({*expected, *(name for name in found if name.startswith("config."))})
@@ -129,6 +134,12 @@ def refuse_differences(here: dict[str, Any], there: dict[str, Any], where: str) 
             f"{where} belongs to another run: {'; '.join(differ)}; give what it was begun with, or another "
             "folder"
         )
+
+
+@cache
+def _as_first() -> dict[str, Any]:
+    plain = to_dict(read_config({}, "config"))
+    return {f"config.{name}": value for name, value in plain.items() if not isinstance(value, dict)}
 
 
 def _brief(value: Any) -> str:

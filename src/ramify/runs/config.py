@@ -26,6 +26,8 @@ STREAM = (
     "levels",
     "per_class",
     "limit",
+    "skip_broken",
+    "pad",
 )
 
 
@@ -53,6 +55,12 @@ class PlainConfig(Settings):
     """Use only the first so many samples of the stream."""
     image_size: int | None = None
     """Side of the images; the dataset's own if left out."""
+    skip_broken: bool = False
+    """Leave out images that cannot be decoded."""
+    pad: bool = False
+    """Repeat leaves of the tree that are less deep than others downwards."""
+    any_counts: bool = False
+    """Accept a tree of other sizes than the published."""
     seed: int = 0
     """Sets the stream, the network and every draw."""
     eval_every: int = 1000

@@ -45,7 +45,13 @@ def pick_device(name: str) -> torch.device:
 def prepare_dataset(config: Config, data_dir: str | None = None) -> Dataset:
     """The dataset that a config speaks of."""
     return load_dataset(
-        config.dataset, data_dir=data_dir, image_size=config.image_size, taxonomy=config.taxonomy
+        config.dataset,
+        data_dir=data_dir,
+        image_size=config.image_size,
+        taxonomy=config.taxonomy,
+        skip_broken=config.skip_broken,
+        any_counts=config.any_counts,
+        pad=config.pad,
     )
 
 

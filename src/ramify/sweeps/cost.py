@@ -57,7 +57,7 @@ class Costing:
 
     def dataset(self, config: Config) -> Dataset:
         """The images that a run uses."""
-        key = (config.dataset, config.image_size, config.taxonomy)
+        key = (config.dataset, config.image_size, config.taxonomy, config.skip_broken, config.pad)
         if key not in self._datasets:
             self._datasets[key] = prepare_dataset(config, self.data_dir)
         return self._datasets[key]

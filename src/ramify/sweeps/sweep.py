@@ -99,7 +99,8 @@ def _fetch(study: Study, folder: StudyFolder, how: How) -> None:
 def prepare_datasets(runs: list[StudyRun], how: How) -> None:
     """Decode each dataset once, before workers ask for it; a dataset that is not there is an error here."""
     configs = [run.config for run in runs]
-    for config in {(c.dataset, c.image_size, c.taxonomy): c for c in configs}.values():
+    each = {(c.dataset, c.image_size, c.taxonomy, c.skip_broken, c.pad): c for c in configs}
+    for config in each.values():
         prepare_dataset(config, how.data_dir)
 
 

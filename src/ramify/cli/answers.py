@@ -1,0 +1,86 @@
+"""The answers of `ramify predict` as lines, tables and files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ramify.errors import RamifyError
+
+if TYPE_CHECKING:
+    from ramify.learner.asking import Answer, Told
+
+KINDS = (".csv", ".json", ".jsonl", ".parquet")
+
+
+def check_kind(path: Path) -> None:
+    """Refuse a file that cannot be written, before anything is asked."""
+    if path.suffix.lower() not in KINDS:
+        raise RamifyError(f"--to {path} ends in none of {', '.join(KINDS)}; choose one of them")
+
+
+def line(answer: Answer, levels: Sequence[int], one_path: bool) -> str:
+    """An answer in one line; labels are joined by `>` only where they are one path through the tree."""
+    if answer.error is not None:
+        return f"{answer.image}: cannot be used: {answer.error}"
+    told = {
+        h: answer.top.get(h) or [answer.levels[h]] for h in levels if h in answer.levels or h in answer.top
+    }
+    words = {h: ", ".join(f"{label} {value:.2f}" for label, value in best) for h, best in told.items()}
+    if not words:
+        return f"{answer.image}: no answer at level {', '.join(map(str, levels))}"
+    if (one_path and not answer.top) or len(levels) == 1:
+        return f"{answer.image}: {' > '.join(words.values())}"
+    return f"{answer.image}: " + " | ".join(f"level {h}: {text}" for h, text in words.items())
+
+
+def as_dict(answer: Answer, levels: Sequence[int]) -> dict[str, Any]:
+    """An answer as JSON has it."""
+    if answer.error is not None:
+        return {"image": answer.image, "error": answer.error}
+    found: dict[str, Any] = {}
+    for h in levels:
+        entry = dict(_told(answer.levels[h])) if h in answer.levels else {}
+        if h in answer.top:
+            entry["top"] = [_told(told) for told in answer.top[h]]
+        if entry:
+            found[str(h)] = entry
+    return {"image": answer.image, "levels": found}
+
+
+def as_row(answer: Answer, levels: Sequence[int], top: int) -> dict[str, Any]:
+    """An answer as one row of a table; all rows have the same columns."""
+    row: dict[str, Any] = {"image": answer.image}
+    for h in levels:
+        row[f"level{h}"], row[f"probability{h}"] = _cells(answer.levels.get(h))
+        best = answer.top.get(h, [])
+        for k in range(1, top + 1):
+            told = best[k - 1] if k <= len(best) else None
+            row[f"level{h}.top{k}"], row[f"probability{h}.top{k}"] = _cells(told)
+    return row | {"error": answer.error}
+
+
+def write(answers: Sequence[Answer], levels: Sequence[int], top: int, path: Path) -> None:
+    """Write all answers to a file of the kind that its name says."""
+    from ramify.files import write_atomic
+    from ramify.reports.export import csv_text, write_parquet
+
+    kind = path.suffix.lower()
+    if kind == ".csv":
+        write_atomic(path, csv_text([as_row(answer, levels, top) for answer in answers]))
+    elif kind == ".parquet":
+        write_parquet([as_row(answer, levels, top) for answer in answers], path)
+    elif kind == ".json":
+        write_atomic(path, json.dumps([as_dict(answer, levels) for answer in answers], indent=1) + "\n")
+    else:
+        write_atomic(path, "".join(json.dumps(as_dict(answer, levels)) + "\n" for answer in answers))
+
+
+def _told(told: Told) -> dict[str, Any]:
+    return {"label": told[0], "probability": round(told[1], 4)}
+
+
+def _cells(told: Told | None) -> tuple[Any, float | None]:
+    return (None, None) if told is None else (told[0], round(told[1], 4))

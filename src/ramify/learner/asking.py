@@ -1,0 +1,102 @@
+"""Asking a learner about many image files, of which some may be bad."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ramify.datasets.decode import BrokenImage, decode, quiet_pillow
+from ramify.datasets.listing import image_files
+from ramify.errors import RamifyError
+from ramify.learner.labels import Label
+from ramify.learner.learner import Decode, Learner
+from ramify.taxonomy.read import read_table, read_text
+
+CHUNK = 256  # images at a time
+
+Told = tuple[Label, float]
+"""A label and its probability on its level's head."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the learner says of one image: a label at each level, the best of each head, or why it is bad."""
+
+    image: str
+    levels: dict[int, Told] = field(default_factory=dict)
+    top: dict[int, list[Told]] = field(default_factory=dict)
+    error: str | None = None
+
+
+def named_images(given: Iterable[str], images: Path | None = None) -> Iterator[tuple[str, Path]]:
+    """The image files that are meant: files, all in a folder, the paths in a CSV, those on standard input."""
+    for name in given:
+        path = Path(name)
+        if name == "-":
+            lines = (line.rstrip("\r\n") for line in sys.stdin)
+            yield from ((line, Path(line) if images is None else images / line) for line in lines if line)
+        elif path.is_dir():
+            found = [path.joinpath(*parts) for parts in image_files(path)]
+            if not found:
+                raise RamifyError(f"{path} holds no images: expected .jpg, .png, … files in it")
+            yield from ((str(file), file) for file in found)
+        elif path.suffix.lower() == ".csv":
+            header, rows, _ = read_table(read_text(path), path.name)
+            if "path" not in header:
+                raise RamifyError(f"{path} line 1: the columns are {', '.join(header)}: expected path")
+            at, root = header.index("path"), path.parent if images is None else images
+            yield from ((row[at], root / row[at]) for row in rows)
+        else:
+            yield name, path
+
+
+def ask(learner: Learner, files: Iterable[tuple[str, Path]], way: Decode, top: int = 0) -> Iterator[Answer]:
+    """The answer to each file, in order; a bad file has an error instead and harms no other."""
+    waiting = iter(files)
+    while part := list(islice(waiting, CHUNK)):
+        pixels, errors = {}, {}
+        for number, (_, path) in enumerate(part):
+            try:
+                with quiet_pillow():
+                    pixels[number] = decode(path, learner.image_size)
+            except BrokenImage as reason:
+                errors[number] = str(reason)
+        said = iter(_said(learner, [name for name, _ in part], list(pixels), pixels, way, top))
+        for number, (name, _) in enumerate(part):
+            yield Answer(name, error=errors[number]) if number in errors else next(said)
+
+
+def _said(
+    learner: Learner,
+    names: Sequence[str],
+    numbers: Sequence[int],
+    pixels: dict[int, NDArray[np.uint8]],
+    way: Decode,
+    top: int,
+) -> Iterator[Answer]:
+    if not numbers:
+        return
+    images = torch.from_numpy(np.stack([pixels[number] for number in numbers]))
+    answer = learner.predict(images, decode=way)
+    best: dict[int, list[list[Told]]] = {}
+    for level in answer.levels if top else ():
+        probabilities, labels = learner.predict_proba(images, level), learner.labels(level)
+        order = np.argsort(-probabilities, axis=1, kind="stable")[:, :top]
+        best[level] = [
+            [(labels[c], float(row[c])) for c in chosen]
+            for row, chosen in zip(probabilities, order, strict=True)
+        ]
+    for i, number in enumerate(numbers):
+        told = {
+            level: (label, float(answer.probabilities[level][i]))
+            for level in answer.levels
+            if (label := answer.labels[level][i]) is not None
+        }
+        yield Answer(names[number], told, {level: rows[i] for level, rows in best.items()})

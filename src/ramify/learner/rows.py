@@ -1,0 +1,182 @@
+"""What a lesson is read from: a CSV file or a folder of class folders, either of which may still grow."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from ramify.datasets.listing import image_files
+from ramify.datasets.splits import PARTS
+from ramify.errors import RamifyError
+from ramify.taxonomy import Taxonomy
+from ramify.taxonomy.read import read_table, read_text
+
+
+@dataclass(frozen=True)
+class Row:
+    """One image with its labels, (level, label) each; an empty level is the one that the taxonomy says."""
+
+    path: str
+    labels: tuple[tuple[str, str], ...]
+    where: str  # for errors
+
+    @property
+    def text(self) -> str:
+        """What makes the row the same row."""
+        (level, label), *_ = self.labels
+        return "\x1f".join((self.path, label, level))
+
+
+class Source(Protocol):
+    """Rows in the order of learning. Those before `taken` were tried; `waiting` are the ones that failed."""
+
+    name: str
+    images: Path
+    rows: list[Row]
+    taken: int
+    waiting: list[int]
+
+    def grow(self) -> None:
+        """Read on."""
+
+    def learned(self, rows: list[Row]) -> None:
+        """These rows were learned just now."""
+
+    def keep(self) -> None:
+        """Write into the notes what the next start must know."""
+
+
+def read_rows(path: Path) -> list[Row]:
+    """The rows of a manifest so far; a last line without its end is still being written."""
+    text = read_text(path)
+    header, rows, lines = read_table(text[: text.rfind("\n") + 1] or text, path.name)
+    missing = [column for column in ("path", "label") if column not in header]
+    if missing:
+        raise RamifyError(
+            f"{path.name} line 1: no column {missing[0]}; the columns are path, label and level (with a "
+            "taxonomy level may be left out)"
+        )
+    path_at, label_at = header.index("path"), header.index("label")
+    level_at = header.index("level") if "level" in header else None
+    return [
+        Row(
+            row[path_at],
+            (("" if level_at is None else row[level_at], row[label_at]),),
+            f"{path.name} line {line}",
+        )
+        for row, line in zip(rows, lines, strict=True)
+    ]
+
+
+class Manifest:
+    """A CSV file, known by the rows that were learned of it and by where it lies, not by its name."""
+
+    def __init__(self, path: Path, images: Path | None, notes: dict[str, Any]) -> None:
+        self.path, self.name, self.notes = path, path.name, notes
+        self.images = path.parent if images is None else images
+        self.rows = read_rows(path)
+        self.place = self._find_place()
+        self.taken: int = self.place["rows"]
+        self.waiting: list[int] = list(self.place.get("waiting", ()))
+
+    def _find_place(self) -> dict[str, Any]:
+        """Where in this manifest the learner is: found by the rows that it has learned."""
+        places, at = self.notes["manifests"], _digest(str(self.path.resolve()))
+        fitting = [
+            place
+            for place in places
+            if place["rows"] <= len(self.rows) and place["sha256"] == self._digest(place["rows"])
+        ]
+        if fitting:
+            found: dict[str, Any] = max(fitting, key=lambda place: (place["rows"], place.get("at") == at))
+            return found
+        if any(place.get("at") == at for place in places):
+            raise self._changed()
+        return {"path": str(self.path), "at": at, "rows": 0, "sha256": ""}
+
+    def _changed(self) -> RamifyError:
+        return RamifyError(
+            f"{self.path}: rows that were learned already have changed; put them back, or give new rows in "
+            "another file"
+        )
+
+    def _digest(self, rows: int) -> str:
+        return _digest("\x1e".join(row.text for row in self.rows[:rows]))
+
+    def grow(self) -> None:
+        """Read on where the file has grown; rows that were learned must still be there."""
+        rows = read_rows(self.path)
+        if len(rows) < len(self.rows):  # it is being written anew
+            return
+        if any(a.text != b.text for a, b in zip(rows, self.rows[: self.taken], strict=False)):
+            raise self._changed()
+        self.rows = rows
+
+    def learned(self, rows: list[Row]) -> None:
+        """The place says it all."""
+
+    def keep(self) -> None:
+        """Its place among the others."""
+        if self.taken and self.place not in self.notes["manifests"]:
+            self.notes["manifests"].append(self.place)
+        self.place |= {"rows": self.taken, "sha256": self._digest(self.taken), "waiting": list(self.waiting)}
+
+
+class Folder:
+    """Class folders, nested as the levels are; with a tree, names stand at its levels.
+
+    The order is that of a digest of seed and path: as good as random, and the same after an interruption.
+    What comes later is learned later. An image is known by its path within the folder and its size in bytes.
+    """
+
+    def __init__(self, path: Path, seed: int, tree: Taxonomy | None, notes: dict[str, Any]) -> None:
+        self.name, self.images, self.notes = path.name or str(path), path, notes
+        self.seed, self.depth = seed, None if tree is None else tree.depth
+        self.known: set[str] = set(notes.setdefault("files", []))
+        self.rows: list[Row] = []
+        self._listed: set[str] = set()
+        self.taken, self.waiting = 0, list[int]()
+        self.grow()
+        if not self._listed and not self.known:
+            raise RamifyError(f"{path} holds no images: expected class folders with .jpg, .png, … files")
+
+    def grow(self) -> None:
+        """Add the images that were not there before."""
+        files = list(image_files(self.images))
+        parts = any(PARTS.get(names[0].lower()) == "train" for names in files)
+        if parts:
+            files = [names for names in files if PARTS.get(names[0].lower()) == "train"]
+        fresh = [names for names in files if "/".join(names) not in self._listed]
+        self._listed |= {"/".join(names) for names in fresh}
+        rows = [self._row(names, names[parts:-1]) for names in fresh]
+        rows = [row for row in rows if self._key(row) not in self.known]
+        self.rows += sorted(rows, key=lambda row: _digest(f"{self.seed}\x1f{row.path}"))
+
+    def _row(self, names: tuple[str, ...], classes: tuple[str, ...]) -> Row:
+        path = "/".join(names)
+        if not classes:
+            raise RamifyError(f"{self.images / path} lies in no class folder: move it into one")
+        told = self.depth in (None, len(classes))
+        levels = tuple((str(level) if told else "", name) for level, name in enumerate(classes, 1))
+        return Row(path, levels, str(self.images / path))
+
+    def _key(self, row: Row) -> str:
+        try:
+            size = (self.images / row.path).stat().st_size
+        except OSError:
+            size = -1
+        return _digest(f"{row.path}\x1f{size}")[:16]
+
+    def learned(self, rows: list[Row]) -> None:
+        """They are known from now on."""
+        self.known |= {self._key(row) for row in rows}
+
+    def keep(self) -> None:
+        """What is waiting is not among the known, so the next start tries it again."""
+        self.notes["files"] = sorted(self.known)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
