@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ramify.cli.answers import run_levels
 from ramify.cli.parser import Parser
 
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ def main(argv: list[str]) -> int:
             f"empty. {args.model / 'report.html'} tells how it learned",
             soft_wrap=True,
         )
+        if told := run_levels(args.model):
+            console.print(told, soft_wrap=True)
         console.print(render(learner.taxonomy, "Its label tree", args.all))
         return 0
     console.print(
