@@ -129,12 +129,14 @@ def test_a_model_with_a_module_of_ones_own_opens_where_its_code_is_named(
     ours.save(tmp_path / "model")
     photo = tmp_path / "photo.png"
     Image.fromarray(images[0].permute(1, 2, 0).numpy()).save(photo)
-    asked = ["predict", str(tmp_path / "model"), str(photo), "--json"]
+    asked = ["predict", str(tmp_path / "model"), str(photo), "--json", "--decode", "heads"]
     assert main(asked) == 2
     assert "name its code: --network package.module:factory" in capsys.readouterr().err
     assert main([*asked, "--network", NETWORK]) == 0
     found = json.loads(capsys.readouterr().out)[0]["levels"]
-    assert {int(h): level["label"] for h, level in found.items()} == ours.predict([str(photo)])[0]
+    assert {int(h): level["label"] for h, level in found.items()} == ours.predict(
+        [str(photo)], decode="heads"
+    )[0]
     assert main(["describe", str(tmp_path / "model"), "--network", NETWORK]) == 0
     (tmp_path / "more.csv").write_text("path,label,level\nphoto.png,1.0,1\n")
     out = ["--out", str(tmp_path / "model")]

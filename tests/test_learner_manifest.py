@@ -564,6 +564,30 @@ def test_the_network_of_a_run_is_taught_on(photos):
     assert after.labels(3) == ("daisies",)
 
 
+def test_a_run_says_which_levels_of_the_tree_it_uses(photos, capsys):
+    folder, _ = photos
+    tiny = ["--limit", "24", "--eval-images", "10", "--image-size", str(SIZE), "--network.width", "0.05"]
+    asked = str(folder / "photos" / "0.png")
+    for setup, more, expected in (
+        ("single-depth", [], "levels 3, 4 of the tree's 4 are used, and counted as 1, 2"),
+        ("single-depth", ["--levels", "1", "2"], "levels 1, 2 of the tree's 4 are used"),
+        ("multiple-depth", [], None),
+    ):
+        run = str(folder / f"run-{setup}{len(more)}")
+        assert main(["run", "--setup", setup, "--method", "er", *tiny, *more, "--out", run]) == 0
+        told = [capsys.readouterr().err.splitlines()[0].removeprefix("er: ")]
+        assert main(["predict", run, asked]) == 0
+        told.append(capsys.readouterr().err.strip())
+        assert main(["describe", run]) == 0
+        page = capsys.readouterr().out, (folder / run / "report.html").read_text()
+        if expected is None:
+            assert all("of the tree's" not in text for text in (*told, *page))
+        else:
+            assert told == [expected] * 2
+            assert expected in page[0]
+            assert expected[1:].replace("'", "&#x27;") in page[1] or expected[1:] in page[1]
+
+
 def test_settings_on_the_command_line(photos, capsys):
     folder, lines = photos
     assert learn(folder, lines[:3], "model", "--set", "augment.flip=false", "--method", "er") == 0

@@ -21,6 +21,19 @@ def check_kind(path: Path) -> None:
         raise RamifyError(f"--to {path} ends in none of {', '.join(KINDS)}; choose one of them")
 
 
+def run_levels(model: Path) -> str:
+    """How the run whose network this is counts the levels of its tree; empty where it is as the tree does."""
+    from contextlib import suppress
+
+    from ramify.files import read_json
+    from ramify.reports.words import told_levels
+
+    if (model / "config.json").is_file():
+        with suppress(RamifyError, TypeError, ValueError):
+            return told_levels(read_json(model / "config.json"))
+    return ""
+
+
 def line(answer: Answer, levels: Sequence[int], one_path: bool) -> str:
     """An answer in one line; labels are joined by `>` only where they are one path through the tree."""
     if answer.error is not None:

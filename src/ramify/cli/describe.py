@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ramify.cli.answers import run_levels
 from ramify.cli.parser import Parser, add_own_code
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ def _print(learner: Learner, model: Path, everything: bool) -> None:
             f"empty. {model / 'report.html'} tells how it learned",
             soft_wrap=True,
         )
+        if told := run_levels(model):
+            console.print(told, soft_wrap=True)
         console.print(render(learner.taxonomy, "Its label tree", everything))
         return
     console.print(

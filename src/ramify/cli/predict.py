@@ -22,7 +22,7 @@ def main(argv: list[str]) -> int:
     """Run `ramify predict`."""
     args = _parser().parse_args(argv)
 
-    from ramify.cli.answers import as_dict, check_kind, line, write
+    from ramify.cli.answers import as_dict, check_kind, line, run_levels, write
     from ramify.learner import Learner
     from ramify.learner.asking import ask, named_images
 
@@ -36,6 +36,8 @@ def main(argv: list[str]) -> int:
             f"the model knows no level {args.level}; it knows {', '.join(map(str, learner.levels))}"
         )
     levels = learner.levels if args.level is None else (args.level,)
+    if told := run_levels(args.model):
+        sys.stderr.write(f"{told}\n")
     top = args.top or 0
     way: Decode = args.decode or "path"
     answers: list[Answer] = []

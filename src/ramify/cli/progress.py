@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from ramify.runs.run import Run
+from ramify.streams import renumbered
 
 
 class RunProgress:
@@ -40,6 +41,8 @@ class RunProgress:
             self.shown = len(run.records)
             self.row = self.bar.add_task(run.config.method, total=len(run.stream), status="")
             self.bar.start()
+            if told := renumbered(run.stream.levels, run.dataset.taxonomy.depth):
+                self.console.print(f"{run.config.method}: {told}", soft_wrap=True)
             if run.position:
                 self.console.print(
                     f"{run.config.method}: continued at {run.position}/{len(run.stream)} samples"

@@ -134,7 +134,8 @@ class RunFolder:
         """Write what this run is, and put it in the place of any earlier one; config.json comes last."""
         facts = run.identity()
         facts["dataset"] |= {"name": run.dataset.name, "notes": list(run.dataset.notes)}
-        facts["stream"] |= {"tasks": run.stream.summary()}
+        levels, depth = list(run.stream.levels), run.dataset.taxonomy.depth
+        facts["stream"] |= {"tasks": run.stream.summary(), "levels": levels, "depth": depth}
         where = {"preset": preset, "device": str(run.trainer.device), "execution": execution}
         code = {"code": code_of(run.config)}
         about = {"format": FORMAT, **facts, **where, **circumstances(), **code, "resumed": []}

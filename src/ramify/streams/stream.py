@@ -159,6 +159,19 @@ def labels_of(tree: Taxonomy, levels: Sequence[int], leaves: IntArray, level: In
     return labels
 
 
+def renumbered(levels: Sequence[int], depth: int) -> str:
+    """How a stream counts the levels of the tree that it uses, in words; empty where it is as the tree does.
+
+    >>> renumbered((2, 3), 3), renumbered((1, 2, 3), 3), renumbered((1, 2), 3)
+    ("levels 2, 3 of the tree's 3 are used, and counted as 1, 2", '', "levels 1, 2 of the tree's 3 are used")
+    """
+    counted = range(1, len(levels) + 1)
+    if list(levels) == list(range(1, depth + 1)):
+        return ""
+    used = f"levels {', '.join(map(str, levels))} of the tree's {depth} are used"
+    return used if list(levels) == list(counted) else f"{used}, and counted as {', '.join(map(str, counted))}"
+
+
 def _rising(levels: Sequence[int]) -> bool:
     return len(levels) > 0 and levels[0] >= 1 and all(a < b for a, b in pairwise(levels))
 
