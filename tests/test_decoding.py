@@ -16,6 +16,7 @@ from ramify import Learner, RamifyError
 from ramify.classes import Classes
 from ramify.datasets import load_dataset
 from ramify.hierarchy import DECODINGS, Ties, ancestors_in, decode
+from ramify.hierarchy.decode import OTHERS
 from ramify.methods.checks import SIZE, Toy
 from ramify.runs.config import Config
 from ramify.runs.folder import RunFolder
@@ -100,11 +101,12 @@ def scores_joint(classes, p, ancestors, level):
         line, score = lineage(classes, ancestors, cls), 1.0
         for h in classes.levels:
             members = [int(c) for c in classes.of_level(h)]
+            share = 1.0 if h == level else OTHERS
             if h <= level:
-                score *= 1 / len(members) if line[h] is None else p[line[h]]
+                score *= (1 / len(members) if line[h] is None else p[line[h]]) ** share
             else:
                 below = [c for c in members if lineage(classes, ancestors, c)[level] == cls]
-                score *= sum(p[c] for c in below) if below else 1 / len(rivals)
+                score *= (sum(p[c] for c in below) if below else 1 / len(rivals)) ** share
         scores[cls] = score
     return scores
 

@@ -17,6 +17,7 @@ from ramify.hierarchy.ties import is_last, own_column
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+OTHERS = 0.3  # chosen on images held out of training (tools/tune.py)
 Decoding = Callable[[Classes, Floats, Ints], Ints]
 
 
@@ -67,8 +68,9 @@ def joint(classes: Classes, log: Floats, ancestors: Ints) -> Ints:
     """At each level the class whose path all heads together find most probable.
 
     A class's score is the sum over levels of the log-probability that the level's head gives to its path: to
-    its ancestor at a coarser level, to all of its descendants at a finer one. A level that has none of it
-    says nothing: each of the n classes to tell apart has 1/n.
+    its ancestor at a coarser level, to all of its descendants at a finer one. The heads of other levels count
+    `OTHERS` of its own: a coarser head that errs, or a tree found in part, must not outvote the level itself.
+    A level that has none of the class says nothing: each of the n classes to tell apart has 1/n.
     """
     probabilities = np.exp(log)
     chosen = []
@@ -79,11 +81,11 @@ def joint(classes: Classes, log: Floats, ancestors: Ints) -> Ints:
             members = classes.of_level(other_level)
             if other < column:
                 above = ancestors[rows, other]
-                score += np.where(above >= 0, log[:, above], -np.log(len(members)))
+                score += OTHERS * np.where(above >= 0, log[:, above], -np.log(len(members)))
             elif other > column:
                 below = ancestors[members, column][:, None] == rows
                 mass = np.maximum(probabilities[:, members] @ below, np.finfo(float).tiny)
-                score += np.where(below.any(0), np.log(mass), -np.log(len(rows)))
+                score += OTHERS * np.where(below.any(0), np.log(mass), -np.log(len(rows)))
         chosen.append(rows[score.argmax(1)])
     return np.stack(chosen, 1)
 
