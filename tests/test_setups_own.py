@@ -102,7 +102,7 @@ def test_what_a_stream_records_of_its_settings() -> None:
         ("disjoint", {"n": 3}, "disjoint has no setting 'n', found 3: drop it or use i-blurry$"),
         ("i-blurry", SingleDepth(), "settings are SingleDepth.*expected a mapping or IBlurry"),
         ("blurry", IBlurry(), "settings are IBlurry.*expected nothing"),
-        ("single-depht", None, "no setup 'single-depht': .*did you mean 'single-depth'?"),
+        ("single-depht", None, "no setup 'single-depht'; did you mean 'single-depth'?"),
     ],
 )
 def test_settings_that_a_setup_has_not(name: str, own: Any, message: str) -> None:

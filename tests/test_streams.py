@@ -223,7 +223,7 @@ MANY = np.repeat(np.arange(24), 10)
 @pytest.mark.parametrize(
     ("setup", "leaves", "tree", "options", "message"),
     [
-        ("single", MANY, TWO, {}, "no setup 'single': expected one of single-depth"),
+        ("single", MANY, TWO, {}, "no setup 'single'; did you mean 'single-depth'"),
         (
             "single-depth",
             MANY,

@@ -161,7 +161,7 @@ def test_blocks_have_axes_settings_and_a_preset_of_their_own(tmp_path: Path) -> 
         ("[axes]\nseed = ['x']", "seed is 'x'; it must be of type int"),
         ("[axes]\nfms.Tee = [1]", "no field 'Tee'"),
         ("[axes]\nmethod = ['er', 'clip']", "no method 'clip'; did you mean 'clib'?"),
-        ("[axes]\nsetup = ['flat']", "no setup 'flat': expected one of"),
+        ("[axes]\nsetup = ['flat']", "no setup 'flat'; known: single-depth"),
         ("[axes]\nseed = [1, 2, 1]", "occurs twice"),
         ("[[block]]\n[[block]]", "occurs twice"),
         ("[fixed]\nlimit = 0", "limit is 0; it must be a whole number, at least 1"),

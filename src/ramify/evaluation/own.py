@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-import importlib
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -13,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ramify.errors import RamifyError
+from ramify.named import find_named
 from ramify.taxonomy import Taxonomy
 from ramify.typed import shown
 
@@ -94,24 +93,12 @@ def metric(name: str, *, lower_is_better: bool = False, percent: bool = True) ->
 
 def find_metric(name: str) -> Metric:
     """A metric of one's own, by the name it was registered under or as `package.module:name`."""
-    if name in METRICS:
-        return METRICS[name]
-    if ":" not in name:
-        near = difflib.get_close_matches(name, METRICS, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else "give package.module:name"
-        raise RamifyError(f"no metric {name!r} of your own; {hint}")
-    module, _, attribute = name.partition(":")
-    try:
-        found = getattr(importlib.import_module(module), attribute)
-    except Exception as error:  # whatever a user's own module does
-        raise RamifyError(
-            f"metric {name!r} cannot be imported ({type(error).__name__}: {error}); give package.module:name"
-        ) from error
+    found = find_named(name, METRICS, "metric")
     if isinstance(found, Metric):
         return found
     if not callable(found):
         raise RamifyError(f"metric {name!r} is {shown(found)}; it must be a function of answers and truth")
-    return Metric(attribute, found)
+    return Metric(name.partition(":")[2], found)
 
 
 def find_metrics(names: Iterable[str]) -> tuple[Metric, ...]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
-import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,6 +14,7 @@ from ramify.hierarchy import Ties, found_tree
 from ramify.memory import Batch, Forward, Policy, Workbench
 from ramify.memory.workbench import Weights
 from ramify.methods.settings import Settings, field_name
+from ramify.named import find_named
 from ramify.networks import Targets
 from ramify.randomness import Generators
 from ramify.rehearsal import Rehearsal
@@ -143,16 +142,4 @@ def as_method(found: Any) -> Method:
 
 def find_method(name: str) -> Method:
     """A method by its name, or a user's own as `package.module:attribute`."""
-    if name in METHODS:
-        return METHODS[name]
-    if ":" in name:
-        module, _, attribute = name.partition(":")
-        try:
-            return as_method(getattr(importlib.import_module(module), attribute))
-        except (ImportError, AttributeError, ValueError) as error:
-            raise RamifyError(
-                f"method {name!r} cannot be imported ({error}); give package.module:name"
-            ) from None
-    near = difflib.get_close_matches(name, METHODS, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(METHODS)}; or package.module:name"
-    raise RamifyError(f"no method {name!r}; {hint}")
+    return as_method(find_named(name, METHODS, "method"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator
 from typing import Literal
 
@@ -10,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ramify.errors import RamifyError
+from ramify.named import find_named
 from ramify.networks.heads import Heads
 from ramify.networks.inputs import FeatureInputs
 from ramify.networks.resnet import BLOCKS, ResNet, Stem
@@ -124,15 +124,7 @@ def build_backbone(
 
 
 def _built_by_user(name: str) -> nn.Module:
-    if ":" not in name:
-        raise RamifyError(f"no network {name!r}; use {', '.join(BLOCKS)} or package.module:factory")
-    module, _, attribute = name.partition(":")
-    try:
-        factory = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise RamifyError(
-            f"network {name!r} cannot be imported ({error}); it must be package.module:factory"
-        ) from None
+    factory = find_named(name, BLOCKS, "network")
     try:
         built = factory()
     except Exception as error:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-import importlib
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
@@ -12,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ramify.errors import RamifyError
+from ramify.named import find_named
 from ramify.streams.draws import Arrivals
 from ramify.taxonomy import IntArray, Taxonomy
 from ramify.typed import Typed, from_dict, shown
@@ -104,21 +103,7 @@ def setup(
 
 def find_setup(name: str) -> Setup:
     """A setup by its name, or a user's own as `package.module:name`."""
-    if name in SETUPS:
-        return SETUPS[name]
-    if ":" not in name:
-        near = difflib.get_close_matches(name, SETUPS, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise RamifyError(
-            f"no setup {name!r}: expected one of {', '.join(SETUPS)}, or package.module:name{hint}"
-        )
-    module, _, attribute = name.partition(":")
-    try:
-        found = getattr(importlib.import_module(module), attribute)
-    except Exception as error:  # whatever a user's own module does
-        raise RamifyError(
-            f"setup {name!r} cannot be imported ({type(error).__name__}: {error}); give package.module:name"
-        ) from error
+    found = find_named(name, SETUPS, "setup")
     if not isinstance(found, Setup):
         raise RamifyError(
             f"setup {name!r} is {shown(found)}, expected a function decorated with ramify.streams.setup.setup"

@@ -1,0 +1,27 @@
+"""What is given by name: one of ramify's own, or a user's as `package.module:name`."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+from ramify.errors import RamifyError
+
+
+def find_named(name: str, known: Mapping[str, Any], what: str) -> Any:
+    """The one of `known` that has this name, or what `package.module:name` imports."""
+    if name in known:
+        return known[name]
+    if ":" not in name:
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise RamifyError(f"no {what} {name!r}; {hint}known: {', '.join([*known, 'package.module:name'])}")
+    module, _, attribute = name.partition(":")
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except Exception as error:  # whatever a user's own module does
+        raise RamifyError(
+            f"{what} {name!r} cannot be imported ({type(error).__name__}: {error}); give package.module:name"
+        ) from error
