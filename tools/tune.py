@@ -25,7 +25,7 @@ from ramify.hierarchy import ancestors_in
 from ramify.runs.folder import RunFolder
 from ramify.runs.presets import resolve
 from ramify.runs.run import Run
-from ramify.sweeps.study import _nested
+from ramify.sweeps.study import as_tables
 from ramify.typed import from_dict
 
 HELD_OUT = 100
@@ -88,7 +88,7 @@ def main() -> None:
     torch.set_num_threads(1)
     config = resolve("study", args.method, "cifar100", args.setup)
     values = {"seed": args.seed, "eval_at": "task-ends", **set_values(args.changes)}
-    config = from_dict(type(config), _nested(values), args.name, config)
+    config = from_dict(type(config), as_tables(values), args.name, config)
     run = Run(config, held_out(load_dataset("cifar100", data_dir=args.data_dir)), "cpu")
     with tempfile.TemporaryDirectory() as folder:
         place = RunFolder(folder)

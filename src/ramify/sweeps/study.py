@@ -142,7 +142,7 @@ def _check_fields(kinds: list[type[Config]], values: Values, where: str) -> None
     A table may belong to some of the methods only; the others pass over it.
     """
     known = set().union(*map(_fields, kinds))
-    for name in _nested(values):
+    for name in as_tables(values):
         if name not in known:
             raise no_field(where, name, known)
     for kind in kinds:
@@ -152,7 +152,7 @@ def _check_fields(kinds: list[type[Config]], values: Values, where: str) -> None
 def _passed_over(values: Values, kind: type[Config], kinds: Iterable[type[Config]]) -> dict[str, Any]:
     """Nested values without the tables that only others have."""
     own, all_known = _fields(kind), set().union(*map(_fields, kinds))
-    return {name: v for name, v in _nested(values).items() if name in own or name not in all_known}
+    return {name: v for name, v in as_tables(values).items() if name in own or name not in all_known}
 
 
 def _fields(kind: type[Config]) -> set[str]:
@@ -196,7 +196,7 @@ def _flat(table: Values) -> dict[str, Any]:
     return {name.replace("-", "_"): value for name, value in flat(table).items()}
 
 
-def _nested(dotted: Values) -> dict[str, Any]:
+def as_tables(dotted: Values) -> dict[str, Any]:
     """Dotted names as fields within fields."""
     nested: dict[str, Any] = {}
     for name, value in dotted.items():
