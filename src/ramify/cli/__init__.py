@@ -28,6 +28,7 @@ COMMANDS = {
     "learn": ("ramify.cli.learn", "teach a model from your own list of labelled images"),
     "predict": ("ramify.cli.predict", "ask a model about images"),
     "describe": ("ramify.cli.describe", "say what a model knows"),
+    "serve": ("ramify.cli.serve", "answer and learn over HTTP, with a page to teach"),
     "bench": ("ramify.cli.bench", "measure what the methods cost on this machine"),
 }
 

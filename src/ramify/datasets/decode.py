@@ -31,6 +31,10 @@ class BrokenImage(Exception):
     """An image that cannot be used; the message says why."""
 
 
+class TooLarge(BrokenImage):
+    """An image of more pixels than are read."""
+
+
 @contextmanager
 def quiet_pillow() -> Iterator[None]:
     """Silence Pillow's remarks on odd metadata, for all threads, and make its bomb warning an error.
@@ -53,7 +57,7 @@ def telling_damage() -> Iterator[None]:
     except UnidentifiedImageError as error:
         raise BrokenImage("not an image of a known format") from error
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-        raise BrokenImage(f"more than {MAX_PIXELS:,} pixels") from error
+        raise TooLarge(f"more than {MAX_PIXELS:,} pixels") from error
     except OSError as error:
         raise BrokenImage(error.strerror or str(error)) from error
     except Exception as error:
@@ -61,14 +65,17 @@ def telling_damage() -> Iterator[None]:
 
 
 @telling_damage()
-def decode(source: Path | bytes, size: int) -> NDArray[np.uint8]:
-    """The first frame of an image as uint8 [3, size, size], upright (EXIF), on white where transparent."""
+def decode(source: Path | bytes, size: int, most: int = MAX_PIXELS) -> NDArray[np.uint8]:
+    """The first frame of an image as uint8 [3, size, size], upright (EXIF), on white where transparent.
+
+    One of more than `most` pixels is refused before it is decoded.
+    """
     data = source.read_bytes() if isinstance(source, Path) else source
     if not data:
         raise BrokenImage("it is empty")
     with Image.open(io.BytesIO(data), formats=_formats(data)) as image:
-        if image.width * image.height > MAX_PIXELS:
-            raise BrokenImage(f"{image.width}×{image.height} pixels, more than {MAX_PIXELS:,}")
+        if image.width * image.height > min(most, MAX_PIXELS):
+            raise TooLarge(f"{image.width}×{image.height} pixels, more than {min(most, MAX_PIXELS):,}")
         return pixels(image, size)
 
 

@@ -1,0 +1,89 @@
+"""What a served learner is told to do: a sample to learn, an edit of its labels; kept in the journal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ramify.errors import RamifyError
+from ramify.learner import Learner
+from ramify.learner.labels import Label, as_pairs
+from ramify.learner.manifest import accuracy_log
+from ramify.serve.journal import Entry
+from ramify.taxonomy import Taxonomy
+
+ENTRY = 100  # samples in one entry of the accuracy log
+Pairs = tuple[tuple[int, Label], ...]
+
+
+@dataclass(frozen=True)
+class Taught:
+    """An image with its labels, coarsest first. `grows`: labels that the tree lacks are put into it."""
+
+    pixels: NDArray[np.uint8]
+    labels: Pairs
+    key: str | None = None
+    grows: bool = False
+
+    def check(self, learner: Learner) -> None:
+        """Refuse what cannot be learned."""
+        tree = None if self.grows else learner.taxonomy
+        as_pairs([dict(self.labels)], None, learner._trainer.classes, tree)
+        if self.grows and learner.taxonomy is not None:
+            grown(learner.taxonomy, self.labels)
+
+    def entry(self) -> Entry:
+        """As the journal keeps it."""
+        about = {"do": "learn", "labels": self.labels, "key": self.key, "grows": self.grows}
+        return Entry(about, self.pixels.tobytes())
+
+    def carry_out(self, learner: Learner) -> None:
+        """Ask, then learn."""
+        if self.grows and learner.taxonomy is not None:
+            learner.taxonomy = grown(learner.taxonomy, self.labels)
+        images, told = torch.from_numpy(self.pixels)[None], [dict(self.labels)]
+        _ask(learner, images, told[0])
+        learner.partial_fit(images, told)
+
+
+Command = Taught
+
+
+def command(entry: Entry, image_size: int) -> Command:
+    """What an entry of the journal says."""
+    about: dict[str, Any] = entry.about
+    if len(entry.data) != 3 * image_size**2:
+        raise RamifyError(
+            f"the journal has an image of {len(entry.data)} bytes, and the model's are {image_size} pixels wide: "
+            "the journal is another model's; move it away"
+        )
+    pixels = np.frombuffer(entry.data, np.uint8).reshape(3, image_size, image_size).copy()
+    labels = tuple((int(level), label) for level, label in about["labels"])
+    return Taught(pixels, labels, about["key"], about["grows"])
+
+
+def grown(tree: Taxonomy, labels: Iterable[tuple[int, Label]]) -> Taxonomy:
+    """The tree with a path, which must begin at level 1 and skip none; as it is where it has the path."""
+    path = [str(label) for _, label in labels]
+    rows = [tree.path(leaf) for leaf in range(tree.leaves)]
+    if any(list(row[: len(path)]) == path for row in rows):
+        return tree
+    return Taxonomy.from_rows([*rows, path])
+
+
+def _ask(learner, images, told) -> None:
+    notes = learner.notes.setdefault("learn", {"manifests": [], "log": [], "open": {}})
+    known = {h: label for h, label in told.items() if h in learner.levels and label in learner.labels(h)}
+    if known:
+        answer = learner.predict(images)
+        for level, label in known.items():
+            tally = notes["open"].setdefault(str(level), [0, 0])
+            tally[0] += answer.labels[level][0] == label
+            tally[1] += 1
+    if sum(asked for _, asked in notes["open"].values()) >= ENTRY:
+        notes |= {"log": accuracy_log(learner), "open": {}}
