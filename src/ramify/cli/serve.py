@@ -26,8 +26,8 @@ def main(argv: list[str]) -> int:
     for name in ("max_bytes", "max_pixels", "queue", "threads"):
         if getattr(args, name) < 1:
             raise RamifyError(f"--{name.replace('_', '-')} is {getattr(args, name)}; it must be 1 or more")
-    if not args.rate >= 0 or args.keep < 0:
-        raise RamifyError("--rate and --keep must be 0 or more")
+    if not args.rate >= 0 or not args.idle >= 0 or args.keep < 0:
+        raise RamifyError("--rate, --idle and --keep must be 0 or more")
     seconds("--save-every", args.save_every)
 
     from ramify.cli.watch import check_free
@@ -54,6 +54,7 @@ def main(argv: list[str]) -> int:
         limits=Limits(args.max_bytes, args.max_pixels, args.queue, args.rate),
         save_every=args.save_every,
         asked=args.keep,
+        idle=args.idle or None,
         ready=ready,
     )
     sys.stderr.write(f"the model is saved in {args.model}\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import json
 from collections.abc import Awaitable, Callable
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -15,12 +16,13 @@ from ramify.learner.labels import Label
 from ramify.reports.live import LOCAL, admits
 from ramify.serve.answering import Pixels
 from ramify.serve.asked import name_of, png
-from ramify.serve.commands import Taught
+from ramify.serve.commands import Edited, Taught
 from ramify.serve.metrics import TYPE
 from ramify.serve.openapi import described
 from ramify.serve.pages import PAGES, POLICY, asset, sign_in
 from ramify.serve.service import Service, told
 from ramify.serve.teaching import Full, Receipt, Stopped
+from ramify.typed import shown
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -65,7 +67,11 @@ def make_app(service: Service, hosts: tuple[str, ...] = LOCAL, token: str | None
         ("GET", "/health", doors.health),
         ("GET", "/metrics", doors.metrics),
         ("GET", "/status", doors.status),
+        ("GET", "/history", doors.history),
+        ("POST", "/edit", doors.edit),
+        ("POST", "/undo", doors.undo),
         ("GET", "/queue", doors.queue),
+        ("GET", "/why", doors.why),
         ("GET", "/images/{name}", doors.image),
         ("DELETE", "/images/{name}", doors.drop),
         ("GET", "/openapi.json", doors.openapi),
@@ -176,8 +182,9 @@ class Doors:
             raise Refused(409, "the model has learned nothing yet; teach it first: POST /learn")
         pixels = await self._pixels(request)
         answer = await asyncio.wrap_future(self.service.answering.ask(pixels, way))  # type: ignore[arg-type]
-        name = self.service.asked.add(pixels, answer)
-        return _json({"image": name} | told(answer))
+        if _one(request, "keep") != "0":
+            self.service.asked.add(pixels, answer)
+        return _json({"image": name_of(pixels)} | told(answer))
 
     async def learn(self, request: Request) -> Response:
         """Take an image with its labels; it is on the disk when this is answered."""
@@ -259,6 +266,42 @@ class Doors:
         from starlette.responses import Response
 
         return Response("\n".join(self.service.metrics()) + "\n", 200, media_type=TYPE)
+
+    async def history(self, request: Request) -> Response:
+        """The edits so far."""
+        return _json(list(self.service.teaching.learner.history))
+
+    async def edit(self, request: Request) -> Response:
+        """A change of labels, when its turn in the journal has come."""
+        try:
+            what = json.loads(await self._body(request))
+        except (ValueError, RecursionError):
+            raise Refused(400, "the body is no JSON; send a table with edit, level, label, …") from None
+        if not isinstance(what, dict):
+            raise Refused(400, f"the body is {shown(what)}; send a table with edit, level, label, …")
+        return await self._changed(what)
+
+    async def undo(self, request: Request) -> Response:
+        """The last edit taken back."""
+        return await self._changed({"edit": "undo"})
+
+    async def _changed(self, what: dict[str, Any]) -> Response:
+        receipt, done = self.service.teaching.accept(Edited(what))
+        number = (await asyncio.wrap_future(receipt)).number
+        finished = asyncio.wrap_future(done)
+        await asyncio.wait([finished], timeout=PATIENCE)
+        if not finished.done():
+            return _json({"number": number, "waits": True}, 202)
+        return _json({"number": number} | finished.result())
+
+    async def why(self, request: Request) -> Response:
+        """The stored images that speak for the answer to one that was asked about."""
+        from starlette.concurrency import run_in_threadpool
+
+        if _one(request, "image") is None:
+            raise Refused(400, "no image was named; ask about it first: POST /predict gives its name")
+        pixels = await self._pixels(request)
+        return _json(await run_in_threadpool(self.service.why, pixels))
 
     async def queue(self, request: Request) -> Response:
         """The images to label next."""

@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 
 from ramify.errors import RamifyError
 from ramify.learner import Learner
+from ramify.learner.edits import VERBS
 from ramify.learner.labels import Label, as_pairs
 from ramify.learner.manifest import accuracy_log
 from ramify.serve.journal import Entry
 from ramify.taxonomy import Taxonomy
+from ramify.typed import shown
 
 ENTRY = 100  # samples in one entry of the accuracy log
 Pairs = tuple[tuple[int, Label], ...]
@@ -46,20 +48,64 @@ class Taught:
         """Ask, then learn."""
         if self.grows and learner.taxonomy is not None:
             learner.taxonomy = grown(learner.taxonomy, self.labels)
-        images, told = torch.from_numpy(self.pixels)[None], [dict(self.labels)]
+        images, told = torch.tensor(self.pixels)[None], [dict(self.labels)]
         _ask(learner, images, told[0])
         learner.partial_fit(images, told)
 
 
-Command = Taught
+@dataclass(frozen=True)
+class Flushed:
+    """Nothing more came for a while: train on what still waits for its stream batch to fill."""
+
+    key: None = None
+
+    def check(self, learner: Learner) -> None:
+        """It can always be done."""
+
+    def entry(self) -> Entry:
+        """As the journal keeps it."""
+        return Entry({"do": "flush"})
+
+    def carry_out(self, learner: Learner) -> None:
+        """Train."""
+        learner.flush()
+
+
+@dataclass(frozen=True)
+class Edited:
+    """A change of labels; `what` has its name and its arguments, as `Learner.edit` takes them."""
+
+    what: dict[str, Any]
+    key: None = None
+
+    def check(self, learner: Learner) -> None:
+        """Refuse what is no edit at all; whether it can be done is seen when its turn comes."""
+        if self.what.get("edit") not in (*VERBS, "undo"):
+            raise RamifyError(f"no edit {shown(self.what.get('edit'))}; use one of {', '.join(VERBS)}")
+
+    def entry(self) -> Entry:
+        """As the journal keeps it."""
+        return Entry({"do": "edit", "what": self.what})
+
+    def carry_out(self, learner: Learner) -> dict[str, Any]:
+        """Make the change; its entry in the history."""
+        arguments = {name: value for name, value in self.what.items() if name != "edit"}
+        return learner.edit(self.what["edit"], **arguments)
+
+
+Command = Taught | Flushed | Edited
 
 
 def command(entry: Entry, image_size: int) -> Command:
     """What an entry of the journal says."""
     about: dict[str, Any] = entry.about
+    if about["do"] == "flush":
+        return Flushed()
+    if about["do"] == "edit":
+        return Edited(about["what"])
     if len(entry.data) != 3 * image_size**2:
         raise RamifyError(
-            f"the journal has an image of {len(entry.data)} bytes, and the model's are {image_size} pixels wide: "
+            f"the journal has an image of {len(entry.data)} bytes, and the model's have {3 * image_size**2}: "
             "the journal is another model's; move it away"
         )
     pixels = np.frombuffer(entry.data, np.uint8).reshape(3, image_size, image_size).copy()

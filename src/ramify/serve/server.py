@@ -27,6 +27,7 @@ def serve(
     limits: Limits | None = None,
     save_every: float = 60.0,
     asked: int = 500,
+    idle: float | None = 1.0,
     ready: Callable[[Service], None] = lambda service: None,
 ) -> None:
     """Serve the model of a folder until SIGINT or SIGTERM; it is saved each `save_every` seconds and then.
@@ -40,7 +41,7 @@ def serve(
     folder = ModelFolder(model)
     with folder.locked(), Listening():  # uvicorn ends at a signal, then hands it on
         folder.clean()
-        service = Service(load(), folder, limits, save_every, asked)
+        service = Service(load(), folder, limits, save_every, asked, idle)
         server = make_server(make_app(service, allowed_hosts(host), token), host, port)
         service.start()
         try:

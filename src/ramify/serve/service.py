@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any
+
+import numpy as np
 
 from ramify import __version__
 from ramify.errors import RamifyError
@@ -14,8 +17,8 @@ from ramify.learner.folder import ModelFolder
 from ramify.learner.labels import Label
 from ramify.learner.manifest import accuracy_log
 from ramify.learner.saving import name_of
-from ramify.serve.answering import Answer, Answering
-from ramify.serve.asked import Asked
+from ramify.serve.answering import Answer, Answering, Pixels
+from ramify.serve.asked import Asked, png
 from ramify.serve.limits import Limits, Rate
 from ramify.serve.metrics import Requests, metric
 from ramify.serve.teaching import Teaching
@@ -47,9 +50,10 @@ class Service:
         limits: Limits | None = None,
         save_every: float = 60.0,
         asked: int = 500,
+        idle: float | None = 1.0,
     ) -> None:
         self.limits = limits or Limits()
-        self.teaching = Teaching(learner, folder, self.limits.queue, save_every)
+        self.teaching = Teaching(learner, folder, self.limits.queue, save_every, idle)
         self.answering = Answering(self.teaching.replica)
         self.asked, self.requests, self.rate = Asked(asked), Requests(), Rate(self.limits.rate)
         self.folder, self.began = folder.path, monotonic()
@@ -106,6 +110,7 @@ class Service:
             "method": name_of(learner.get_params()["method"]),
             "image_size": learner.image_size,
             "samples": learner.samples,
+            "revision": teaching.shown,
             "waiting": teaching.waiting,
             "refused": teaching.refused,
             "failed": teaching.failed,
@@ -183,7 +188,20 @@ class Service:
         where = f"stands at levels {found}" if found else "is not known"
         raise RamifyError(f"label {label!r} {where}; say at which level: &level=1 is the coarsest")
 
-    # ---- asking again
+    # ---- why, and asking again
+
+    def why(self, pixels: Pixels, count: int = 8) -> list[dict[str, Any]]:
+        """The stored images that are nearest to an image, as JSON has them."""
+        image = np.ascontiguousarray(pixels.transpose(1, 2, 0))
+        return [
+            {
+                "image": "data:image/png;base64," + b64encode(png(reason.image.transpose(2, 0, 1))).decode(),
+                "labels": {str(level): label for level, label in sorted(reason.labels.items())},
+                "similarity": round(reason.similarity, 4),
+                "agrees": reason.agrees,
+            }
+            for reason in self.learner.explain(image, count, "path")
+        ]
 
     def renew(self, most: int = 64) -> None:
         """Ask again about some of the images whose answers come from an earlier model."""

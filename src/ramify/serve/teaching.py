@@ -14,7 +14,7 @@ from ramify.errors import RamifyError
 from ramify.learner import Learner
 from ramify.learner.folder import ModelFolder
 from ramify.learner.replica import Replica
-from ramify.serve.commands import Command, command
+from ramify.serve.commands import Command, Edited, Flushed, Taught, command
 from ramify.serve.journal import Journal
 from ramify.serve.priority import step_back
 
@@ -63,9 +63,16 @@ class Teaching:
     """
 
     def __init__(
-        self, learner: Learner, folder: ModelFolder, most: int = 1000, save_every: float = 60.0
+        self,
+        learner: Learner,
+        folder: ModelFolder,
+        most: int = 1000,
+        save_every: float = 60.0,
+        idle: float | None = 1.0,
     ) -> None:
-        self.learner, self.folder, self.most, self.save_every = learner, folder, most, save_every
+        """`idle`: seconds without a sample after which those that wait for their batch are trained on."""
+        self.learner, self.folder, self.most = learner, folder, most
+        self.save_every, self.idle = save_every, idle
         self.notes: dict[str, Any] = learner.notes.setdefault("serve", {"number": 0, "keys": {}})
         self.journal = Journal(folder.path / FOLDER, self.notes["number"])
         self._keys: dict[str, int] = dict(self.notes["keys"])
@@ -76,18 +83,22 @@ class Teaching:
             self._remember(self._keys, what.key, number)
         self.replica = Replica(learner)
         self.learned = self.refused = 0
+        self.revision = self.shown = 0
+        """Commands carried out since the start, and those of them that answers know of."""
         self.failed: str | None = None
         self.saved_at: float | None = None
         self.save_error: str | None = None
         self._arriving: list[Accepted] = []
         self._changed = threading.Condition()
         self._closing = False
-        self._unsaved = self._stale = False
+        self._unsaved = self._stale = self._edited = False
+        self._unflushed = any(isinstance(what, Taught) for _, what, _ in self._queue)
         self._threads = [threading.Thread(target=run, name=run.__name__) for run in (self._write, self._work)]
 
     def start(self) -> None:
         """Begin."""
-        self._saved, self._refreshed, self._took = monotonic(), monotonic(), 0.0
+        self._saved = self._refreshed = self._worked = monotonic()
+        self._took = 0.0
         for thread in self._threads:
             thread.start()
 
@@ -190,6 +201,9 @@ class Teaching:
                     head = self._queue[0] if self._queue and not self._closing else None
                 if head is not None:
                     self._carry_out(*head)
+                elif self._unflushed and self.idle is not None and self._resting() >= self.idle:
+                    self._unflushed = False
+                    self._order(Flushed())
                 now = monotonic()
                 if self._stale and (
                     not self._queue or now - self._refreshed > max(FRESH, self._took / SHARE)
@@ -202,8 +216,20 @@ class Teaching:
             log.exception("learning has stopped")
 
     def _patience(self) -> float | None:
-        """Seconds until the next save is due."""
-        return max(0.0, self._saved + self.save_every - monotonic()) if self._unsaved else None
+        """Seconds until something is due although nothing comes."""
+        due = [self._saved + self.save_every - monotonic()] if self._unsaved else []
+        if self._unflushed and self.idle is not None:
+            due.append(self.idle - self._resting())
+        return max(0.0, min(due)) if due else None
+
+    def _resting(self) -> float:
+        return monotonic() - self._worked
+
+    def _order(self, what: Command) -> None:
+        """A command of its own, which takes its place in the journal like all others."""
+        with self._changed:
+            self._arriving.append(Accepted(what, Future(), Future()))
+            self._changed.notify_all()
 
     def _carry_out(self, number: int, what: Command, done: Future[Any]) -> None:
         """One command. One that cannot be carried out is passed over, as it would be after a restart."""
@@ -214,11 +240,17 @@ class Teaching:
             result, problem = None, error
             self.refused += 1
             log.warning("number %d of the journal was not carried out: %s", number, error)
+        self._worked = monotonic()
+        self._unflushed = isinstance(what, Taught) or (self._unflushed and not isinstance(what, Flushed))
+        self._edited = self._edited or isinstance(what, Edited)
+        self.revision += 1
         self.notes["number"] = number
         self._remember(self.notes["keys"], what.key, number)
         self._unsaved = self._stale = True
         with self._changed:
             self._queue.popleft()
+        if self._edited:  # who waits for it sees it at once
+            self._refresh()
         if problem is not None:
             done.set_exception(problem)
         else:
@@ -226,8 +258,9 @@ class Teaching:
 
     def _refresh(self) -> None:
         start = monotonic()
-        self.replica.refresh()
-        self._refreshed, self._stale = monotonic(), False
+        self.replica.refresh(self._edited)
+        self._refreshed, self._stale, self._edited = monotonic(), False, False
+        self.shown = self.revision
         self._took = self._refreshed - start
 
     def _save(self) -> None:

@@ -1,0 +1,1 @@
+VERBS = ("rename", "merge", "split", "move", "forget", "relabel", "forget_samples", "forget_source")
