@@ -5,10 +5,10 @@ from __future__ import annotations
 import http.client
 import io
 import json
+import multiprocessing as mp
 import os
 import signal
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -20,6 +20,7 @@ import numpy as np
 from PIL import Image
 
 import ramify
+from ramify.cli import main
 from ramify.learner.images import as_tensor
 
 SIZE = 8
@@ -80,39 +81,24 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-CODE = """
-import sys
-from ramify.cli import main
-import ramify.serve.teaching
-sys.exit(main(sys.argv[1:]))
-"""
-
-
 class Process:
     """`ramify serve` in a process of its own, on a port of its own."""
 
     def __init__(self, model: Path, *options: str) -> None:
         self.port = free_port()
-        command = [
-            sys.executable,
-            "-c",
-            CODE,
-            "serve",
-            str(model),
-            "--port",
-            str(self.port),
-            "--threads",
-            "1",
-        ]
-        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        self.process = subprocess.Popen(
-            [*command, "--rate", "0", *options], stderr=subprocess.PIPE, env=environment, text=True
+        context = mp.get_context("forkserver")
+        # What all of them need is imported once, in the process that they are forked from.
+        context.set_forkserver_preload(
+            ["ramify.serve.server", "ramify.cli.serve", "torch._dynamo", "scipy.stats"]
         )
+        command = ["serve", str(model), "--port", str(self.port), "--threads", "1", "--rate", "0", *options]
+        self.process = context.Process(target=_serve, args=(command,), daemon=True)
+        self.process.start()
 
     def ready(self, seconds: float = 60.0) -> bool:
         """Wait until it answers, or has ended."""
         end = time.monotonic() + seconds
-        while self.process.poll() is None and time.monotonic() < end:
+        while self.process.is_alive() and time.monotonic() < end:
             try:
                 return self.ask("GET", "/health")[0] == 200
             except OSError:
@@ -126,15 +112,18 @@ class Process:
     def kill(self) -> None:
         """As the kernel does when memory runs out."""
         self.process.kill()
-        self.process.wait()
-        assert self.process.stderr is not None
-        self.process.stderr.close()
+        self.process.join()
 
-    def stop(self, number: int = signal.SIGTERM) -> tuple[int, str]:
-        """Ask it to end; exit code and what it said."""
-        self.process.send_signal(number)
-        told = self.process.communicate(timeout=60)[1]
-        return self.process.returncode, told
+    def stop(self, number: int = signal.SIGTERM) -> int | None:
+        """Ask it to end; its exit code."""
+        assert self.process.pid is not None
+        os.kill(self.process.pid, number)
+        self.process.join(60)
+        return self.process.exitcode
+
+
+def _serve(command: list[str]) -> None:
+    sys.exit(main(command))
 
 
 def ask(

@@ -125,6 +125,13 @@ def _parser() -> argparse.ArgumentParser:
         help="images asked about that are kept to be labelled; default 500",
     )
     add(
+        "--idle",
+        metavar="SECONDS",
+        type=float,
+        default=1.0,
+        help="train on samples that wait for their batch when none has come for so long; 0: never; default 1",
+    )
+    add(
         "--threads",
         type=int,
         default=max(1, (os.cpu_count() or 2) // 2),
