@@ -30,7 +30,7 @@ class ParquetTable:
 
     def __init__(self, files: Sequence[Path], column: str) -> None:
         self.column = column
-        self._files = [_open(path) for path in files]
+        self._files = [open_parquet(path) for path in files]
         groups = [
             (file, group, file.metadata.row_group(group).num_rows)
             for file in self._files
@@ -82,22 +82,17 @@ def parquet_origin(path: Path, name: str, pad: bool = False) -> Origin:
 
 
 def _contents(files: Sequence[Path], path: Path, pad: bool) -> Contents:
-    opened = [_open(file) for file in files]
+    opened = [open_parquet(file) for file in files]
     schema = opened[0].schema_arrow
     image = _image_column(schema, path)
-    classes = _class_names(schema)
-    columns = [c for c in schema.names if c in classes] or [c for c in schema.names if LABEL.fullmatch(c)]
-    if not columns:
-        raise RamifyError(
-            f"{path}: no label among its columns {', '.join(schema.names)}: expected one called label"
-        )
+    classes, columns = class_names(schema), label_columns(schema, path)
     try:
         values = {
             c: [v for file in opened for v in file.read(columns=[c]).column(0).to_pylist()] for c in columns
         }
     except Exception as error:
         raise RamifyError(f"{path}: the labels cannot be read ({error})") from error
-    texts = {column: _texts(values[column], classes.get(column), f"{path}: {column}") for column in columns}
+    texts = {column: label_texts(values[column], classes.get(column), f"{path}: {column}") for column in columns}
     columns.sort(key=lambda column: len(set(texts[column])))  # coarse levels have fewer classes
     labels: list[Labels] = list(zip(*(texts[column] for column in columns), strict=True))
     parts = [re.split(r"[-_.]", file.name)[0].lower() for file in files]
@@ -112,7 +107,19 @@ def _contents(files: Sequence[Path], path: Path, pad: bool) -> Contents:
     )
 
 
-def _open(path: Path) -> Any:
+def label_columns(schema: Any, path: Path) -> list[str]:
+    """The columns that say what a row is."""
+    classes = class_names(schema)
+    columns = [c for c in schema.names if c in classes] or [c for c in schema.names if LABEL.fullmatch(c)]
+    if not columns:
+        raise RamifyError(
+            f"{path}: no label among its columns {', '.join(schema.names)}: expected one called label"
+        )
+    return columns
+
+
+def open_parquet(path: Path) -> Any:
+    """A Parquet file, through the extra that reads it."""
     try:
         from pyarrow import parquet
     except ImportError as error:
@@ -135,7 +142,7 @@ def _image_column(schema: Any, path: Path) -> str:
     raise RamifyError(f"{path}: no column of image bytes among {', '.join(schema.names)}")
 
 
-def _class_names(schema: Any) -> dict[str, list[str]]:
+def class_names(schema: Any) -> dict[str, list[str]]:
     """The class names that Hugging Face keeps beside integer labels."""
     try:
         features = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]
@@ -146,7 +153,8 @@ def _class_names(schema: Any) -> dict[str, list[str]]:
         return {}
 
 
-def _texts(values: Sequence[Any], names: list[str] | None, where: str) -> list[str]:
+def label_texts(values: Sequence[Any], names: list[str] | None, where: str) -> list[str]:
+    """Labels as text: by their names where they are numbers that have some."""
     bad = [v for v in values if v is None or (names is not None and not 0 <= int(v) < len(names))]
     if bad:
         raise RamifyError(f"{where}: found the label {bad[0]!r}: expected one of its classes in every row")

@@ -9,10 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from ramify.errors import RamifyError
-from ramify.named import find_named
 from ramify.networks.heads import Heads
 from ramify.networks.inputs import FeatureInputs
-from ramify.networks.resnet import BLOCKS, ResNet, Stem
 from ramify.state import State
 
 Precision = Literal["fp32", "bf16"]
@@ -102,38 +100,6 @@ def _frozen(module: nn.Module) -> Iterator[nn.Module]:
     else:
         for child in module.children():
             yield from _frozen(child)
-
-
-def build_backbone(
-    name: str,
-    stem: Stem,
-    width: float,
-    generator: torch.Generator | None = None,
-    image_size: int | None = None,
-) -> nn.Module:
-    """A ResNet by name, for any images or those of one size, or what `package.module:factory` returns.
-
-    A factory draws its weights from torch's global generator, which is set from `generator` meanwhile.
-    """
-    with torch.random.fork_rng(devices=[]):
-        if generator is not None:
-            torch.manual_seed(generator.initial_seed())
-        if name in BLOCKS:
-            return ResNet(BLOCKS[name], stem, width, generator, image_size)
-        return _built_by_user(name)
-
-
-def _built_by_user(name: str) -> nn.Module:
-    factory = find_named(name, BLOCKS, "network")
-    try:
-        built = factory()
-    except Exception as error:
-        raise RamifyError(f"network {name!r} failed ({type(error).__name__}: {error})") from error
-    if not isinstance(built, nn.Module):
-        raise RamifyError(
-            f"network {name!r} returned {type(built).__name__}; it must return a torch.nn.Module"
-        )
-    return built
 
 
 def feature_size(backbone: nn.Module, inputs: FeatureInputs) -> int:

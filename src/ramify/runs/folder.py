@@ -133,7 +133,7 @@ class RunFolder:
     def begin(self, run: Run, preset: str | None, execution: dict[str, Any]) -> None:
         """Write what this run is, and put it in the place of any earlier one; config.json comes last."""
         facts = run.identity()
-        facts["dataset"] |= {"name": run.dataset.name, "notes": list(run.dataset.notes)}
+        facts["dataset"] |= {"name": run.dataset.name, "notes": list(run.learned.notes)}
         levels, depth = list(run.stream.levels), run.dataset.taxonomy.depth
         facts["stream"] |= {"tasks": run.stream.summary(), "levels": levels, "depth": depth}
         where = {"preset": preset, "device": str(run.trainer.device), "execution": execution}
