@@ -90,7 +90,7 @@ class Trainer(Workbench):
         return build(self.settings.network, draws, inputs.size)
 
     def _new_optimizer(self) -> Optimizer:
-        return Optimizer(self.model, self.settings.lr, self.settings.optimizer.row_age)
+        return Optimizer(self.model, self.settings.lr)
 
     def renew(self) -> None:
         """Forget all that the network has learned; memory stays."""
