@@ -39,7 +39,9 @@ class Split:
                 raise RamifyError(f"features are {self.images.dtype} {shape}: expected [n, size]")
         else:
             if self.images.dtype != np.uint8 or len(shape) != 4 or shape[1] != 3 or shape[2] != shape[3]:
-                raise RamifyError(f"images are {self.images.dtype} {shape}: expected uint8 [n, 3, size, size]")
+                raise RamifyError(
+                    f"images are {self.images.dtype} {shape}: expected uint8 [n, 3, size, size]"
+                )
             check_values(self.images[:256])  # some are enough; they may be a memory map
         if self.leaves.dtype != np.int64 or self.leaves.shape != shape[:1]:
             raise RamifyError(

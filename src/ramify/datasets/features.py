@@ -67,7 +67,7 @@ class FeatureFile:
             raise RamifyError(f"{path}: features are of shape {self.given.shape}: expected [n, size]")
         if len(self.given.labels) != self.given.shape[0]:
             raise RamifyError(
-                f"{path}: {self.given.shape[0]} features and {len(self.given.labels)} labels: expected one each"
+                f"{path}: {self.given.shape[0]} features, {len(self.given.labels)} labels: expected one each"
             )
         found = assemble(self.given.labels, self.given.parts, ChosenRows, str(path), pad)
         self.taxonomy: Taxonomy = found.taxonomy
@@ -99,7 +99,7 @@ class FeatureFile:
             bad = np.flatnonzero(~np.isfinite(values).all(1))
             if len(bad):
                 raise RamifyError(
-                    f"{self.path}: the features of row {chosen[bad[0]]} hold NaN or infinite values; take it out"
+                    f"{self.path}: the features of row {chosen[bad[0]]} are not all finite; take it out"
                 )
             return values
 
@@ -122,7 +122,9 @@ def _npz(path: Path) -> Given:
         split = file["split"] if "split" in shapes else None
     except Exception as error:
         words = f"{type(error).__name__}: {error}".partition("\n")[0]
-        raise RamifyError(f"{path} cannot be read ({words}); write it with numpy.savez, without objects") from None
+        raise RamifyError(
+            f"{path} cannot be read ({words}); write it with numpy.savez, without objects"
+        ) from None
     column = _column(path, shapes)
     texts = {name: [str(value) for value in values.tolist()] for name, values in labels.items()}
     shape, dtype = shapes[column]
@@ -133,7 +135,9 @@ def _npy_header(file: Any, name: str) -> tuple[tuple[int, ...], str]:
     """Shape and type of an array in an .npz, without reading it."""
     with file.zip.open(f"{name}.npy") as member:
         version = np.lib.format.read_magic(member)
-        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        read = (
+            np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        )
         shape, _, dtype = read(member)
     return shape, str(dtype)
 
@@ -204,7 +208,9 @@ def _width(path: Path, column: str) -> int:
     lengths = compute.list_value_length(open_parquet(path).read(columns=[column]).column(0))
     found = set(lengths.to_pylist()) or {0}
     if len(found) > 1:
-        raise RamifyError(f"{path}: lists of {column} have {sorted(map(str, found))} values: expected one length")
+        raise RamifyError(
+            f"{path}: lists of {column} have {sorted(map(str, found))} values: expected one length"
+        )
     return int(found.pop() or 0)
 
 
@@ -223,7 +229,9 @@ def _feature_column(schema: Any) -> str | None:
 def _column(path: Path, names: Any) -> str:
     found = next((name for name in COLUMNS if name in names), None)
     if found is None:
-        raise RamifyError(f"{path} holds {', '.join(names) or 'nothing'}: expected features [n, size] and labels")
+        raise RamifyError(
+            f"{path} holds {', '.join(names) or 'nothing'}: expected features [n, size] and labels"
+        )
     return found
 
 
@@ -232,7 +240,7 @@ def _rows(path: Path, texts: dict[str, list[str]], names: Any) -> list[Labels]:
     levels = sorted((n for n in texts if n != "label"), key=lambda n: int(n[5:])) or ["label"]
     if any(name not in texts for name in levels):
         raise RamifyError(
-            f"{path} holds {', '.join(names)}: expected labels beside the features, level1, level2, … (or label)"
+            f"{path} holds {', '.join(names)}: expected labels, too: level1, level2, … (or label)"
         )
     if len({len(texts[name]) for name in levels}) > 1:
         raise RamifyError(f"{path}: {', '.join(levels)} are of unlike lengths: expected one label a row each")

@@ -76,7 +76,9 @@ def load_dataset(
         _check(source.name, own, {s: mapping[getattr(contents, s).leaves] for s in SPLITS})
         return contents
 
-    cache = open_or_build(replace(origin, contents=checked), size, _beside(root, "decoded"), progress, skip_broken)
+    cache = open_or_build(
+        replace(origin, contents=checked), size, _beside(root, "decoded"), progress, skip_broken
+    )
     mapping, own = _lay(tree, cache.taxonomy, source.name)
     leaves = {split: mapping[found] for split, found in cache.leaves.items()}
     _check_counts(source, own, any_counts)
@@ -116,7 +118,9 @@ def _of_features(file: FeatureFile, tree: Taxonomy | None, folder: Path, progres
     mapping, own = _lay(tree, file.taxonomy, file.name)
     leaves = {split: mapping[found] for split, found in file.leaves.items()}
     _check(file.name, own, leaves)
-    found = open_or_make(folder_of(folder, file.name, file.key), file.tables(), f"reading {file.name}", progress)
+    found = open_or_make(
+        folder_of(folder, file.name, file.key), file.tables(), f"reading {file.name}", progress
+    )
     train, test = (Split(found.arrays[split], leaves[split]) for split in SPLITS)
     dataset = Dataset(file.name, train, test, own, (0.0,) * 3, (1.0,) * 3, "", file.notes)
     return replace(dataset, fingerprint=fingerprint([found.meta.sha256[split] for split in SPLITS], dataset))

@@ -92,7 +92,9 @@ def _contents(files: Sequence[Path], path: Path, pad: bool) -> Contents:
         }
     except Exception as error:
         raise RamifyError(f"{path}: the labels cannot be read ({error})") from error
-    texts = {column: label_texts(values[column], classes.get(column), f"{path}: {column}") for column in columns}
+    texts = {
+        column: label_texts(values[column], classes.get(column), f"{path}: {column}") for column in columns
+    }
     columns.sort(key=lambda column: len(set(texts[column])))  # coarse levels have fewer classes
     labels: list[Labels] = list(zip(*(texts[column] for column in columns), strict=True))
     parts = [re.split(r"[-_.]", file.name)[0].lower() for file in files]

@@ -75,7 +75,9 @@ def open_or_make(folder: Path, splits: Mapping[str, Rows], title: str, progress:
     if found is None:
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
-            with hold(folder.with_name(f".{folder.name}.lock")):  # of two processes one makes, the other waits
+            with hold(
+                folder.with_name(f".{folder.name}.lock")
+            ):  # of two processes one makes, the other waits
                 found = _open(folder, splits)
                 if found is None:
                     _make(folder, splits, title, progress)
@@ -147,7 +149,9 @@ def _fits(path: Path, rows: Rows) -> bool:
 def _write(partial: Path, name: str, rows: Rows, done: Progress, advance: Callable[[int], None]) -> None:
     path, start = partial / f"{name}.npy", done.rows[name]
     mode = "r+" if start else "w+"
-    array = open_memmap(path, mode, None if start else rows.dtype, None if start else (rows.count, *rows.shape))  # type: ignore[arg-type]
+    array = open_memmap(
+        path, mode, None if start else rows.dtype, None if start else (rows.count, *rows.shape)
+    )
     began = saved = time.monotonic()
 
     def save() -> None:

@@ -20,7 +20,16 @@ from ramify.memory import Batch, Column, Forward, Sample, Workbench, arrived
 from ramify.memory.workbench import LOOK, Cost, Weights
 from ramify.methods.recipe import Method
 from ramify.methods.settings import Settings
-from ramify.networks import FeatureInputs, Heads, ImageInputs, Model, Targets, build_backbone, feature_backbone, feature_size
+from ramify.networks import (
+    FeatureInputs,
+    Heads,
+    ImageInputs,
+    Model,
+    Targets,
+    build_backbone,
+    feature_backbone,
+    feature_size,
+)
 from ramify.networks.inputs import Values, as_tensor
 from ramify.networks.precision import measured_precision
 from ramify.randomness import Generators
@@ -90,7 +99,7 @@ class Trainer(Workbench):
         return build(self.settings.network, draws, inputs.size)
 
     def _new_optimizer(self) -> Optimizer:
-        return Optimizer(self.model, self.settings.lr)
+        return Optimizer(self.model, self.settings.lr, self.settings.network.lr_factor)
 
     def renew(self) -> None:
         """Forget all that the network has learned; memory stays."""

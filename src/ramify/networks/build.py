@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from ramify.errors import RamifyError
-from ramify.named import find_named
+from ramify.named import find_named, is_own
 from ramify.networks.efficientnet import EfficientNetLite0, from_published, published_weights
 from ramify.networks.resnet import BLOCKS, ResNet
 from ramify.networks.settings import Channels, NetworkSettings
@@ -74,23 +74,16 @@ def _built_by_user(name: str, arguments: dict[str, Any]) -> nn.Module:
     return built
 
 
-def feature_backbone(
-    settings: NetworkSettings, generator: torch.Generator | None, size: int
-) -> nn.Module:
+def feature_backbone(settings: NetworkSettings, generator: torch.Generator | None, size: int) -> nn.Module:
     """What is trained on features of this size, before the heads: nothing, a hidden layer, or your own."""
     with torch.random.fork_rng(devices=[]):
         if generator is not None:
             torch.manual_seed(generator.initial_seed())
-        if for_features(settings.name):
+        if is_own(settings.name):
             return _built_by_user(settings.name, settings.arguments())
         if settings.hidden:
             return nn.Sequential(nn.Linear(size, settings.hidden), nn.ReLU())
         return nn.Identity()
-
-
-def for_features(name: str) -> bool:
-    """Whether the network of this name takes features: one's own may, those by name take images."""
-    return ":" in name and not name.startswith(TIMM)
 
 
 def own_normalisation(settings: NetworkSettings) -> tuple[Channels, Channels] | None:
@@ -155,8 +148,8 @@ def cut(backbone: nn.Module, settings: NetworkSettings) -> tuple[nn.Module, nn.M
     one_after_another = hasattr(backbone, "stages") or isinstance(backbone, nn.Sequential)
     if not one_after_another:
         raise RamifyError(
-            f"{settings.name} cannot be cut after stage {settings.freeze}, for only its own code knows how its "
-            "parts follow: give --network.no-encode, or --network.freeze all"
+            f"{settings.name} cannot be cut after stage {settings.freeze}, for only its own code "
+            "knows how its parts follow: give --network.no-encode, or --network.freeze all"
         )
     parts = stages_of(backbone)
     count = _stages(backbone, settings.freeze)

@@ -119,7 +119,12 @@ def from_published(weights: dict[str, Any]) -> dict[str, Any]:
         return f"layers.{stage + 1}.{block - first[stage]}.layers.{layer}"
 
     found = {}
-    outside = {"_conv_stem": "layers.0.0", "_bn0": "layers.0.1", "_conv_head": "layers.8.0", "_bn1": "layers.8.1"}
+    outside = {
+        "_conv_stem": "layers.0.0",
+        "_bn0": "layers.0.1",
+        "_conv_head": "layers.8.0",
+        "_bn1": "layers.8.1",
+    }
     for name, value in weights.items():
         if match := re.fullmatch(r"_blocks\.(\d+)\._(\w+)\.(\w+)", name):
             name = f"{place(int(match[1]), match[2])}.{match[3]}"

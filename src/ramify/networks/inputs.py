@@ -34,8 +34,8 @@ class FeatureInputs:
     """Vectors of `size` values each, from any source; they go into the network as they are.
 
     With `views` a sample is several of them, the first as it is and so many augmented ones; what is asked is
-    a single one. With a `source`, such as a memory-mapped file, a sample is its index there: for a method that
-    keeps the whole stream, which the memory need not hold a second time.
+    a single one. With a `source`, such as a memory-mapped file, a sample is its index there: for a method
+    that keeps the whole stream, which the memory need not hold a second time.
     """
 
     size: int

@@ -137,7 +137,7 @@ class ResNet(nn.Module):
         found: list[nn.Module] = [self.stem]
         start = 0
         for count in self.blocks:
-            found.append(nn.Sequential(*self.layers[start : start + count]))
+            found.append(self.layers[start : start + count])
             start += count
         return [*found, Pool()]
 

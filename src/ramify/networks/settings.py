@@ -60,7 +60,9 @@ class NetworkSettings(Typed):
         except (ValueError, RecursionError):
             found = None
         if not isinstance(found, dict):
-            raise RamifyError(f"network.args is {shown(self.args)}; it must be a JSON table: '{{\"depth\": 2}}'")
+            raise RamifyError(
+                f"network.args is {shown(self.args)}; it must be a JSON table: '{{\"depth\": 2}}'"
+            )
         return found
 
     @property

@@ -38,7 +38,7 @@ def timm_model(name: str, arguments: dict[str, Any], pretrained: bool) -> nn.Mod
 def timm_normalisation(name: str) -> tuple[Channels, Channels] | None:
     """Mean and standard deviation of the network's pretrained configuration."""
     found = _timm().get_pretrained_cfg(name.removeprefix(TIMM))
-    return None if found is None else (tuple(found.mean), tuple(found.std))  # type: ignore[return-value]
+    return None if found is None else (tuple(found.mean), tuple(found.std))
 
 
 def _timm() -> Any:
@@ -109,7 +109,7 @@ class _Finder(MetaPathFinder, Loader):
 def _stand_in() -> Iterator[None]:
     """While timm is imported, modules under torchvision's name.
 
-    Its models want one class to compare with, its data part many names; neither is used for building networks.
+    Its models want one class to compare with, its data part many names; no network is built of them.
     They are taken away again: other packages find out for themselves that torchvision is not there.
     """
     finder = _Finder()

@@ -60,11 +60,17 @@ def load_into(network: nn.Module, weights: Mapping[str, Tensor], where: str | Pa
     strange = [n for n in found if n not in wanted and not n.startswith(CLASSIFIERS)]
     told = [
         f"{len(names)} {what}: {', '.join(names[:NAMED])}{' …' if len(names) > NAMED else ''}"
-        for what, names in (("are missing", missing), ("have another shape", unlike), ("are unknown", strange))
+        for what, names in (
+            ("are missing", missing),
+            ("have another shape", unlike),
+            ("are unknown", strange),
+        )
         if names
     ]
     if missing or unlike or strange:
-        raise RamifyError(f"{where} does not fit the network ({'; '.join(told)}); give weights of the same one")
+        raise RamifyError(
+            f"{where} does not fit the network ({'; '.join(told)}); give weights of the same one"
+        )
     network.load_state_dict({n: v for n, v in found.items() if n in wanted}, strict=False)
 
 

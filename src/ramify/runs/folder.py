@@ -27,6 +27,7 @@ from ramify.errors import RamifyError
 from ramify.evaluation.anytime import Record
 from ramify.files import beside, check_format, fitting, read_json, sync, write_atomic, writing
 from ramify.locks import HOLDER, LOCK, Held, hold_folder
+from ramify.named import is_own
 from ramify.runs.code import changed_code, code_of
 from ramify.runs.result import Result
 from ramify.taxonomy import write_taxonomy
@@ -87,7 +88,7 @@ class RunFolder:
                 config["setup"],
                 *(config.get("metrics") or ()),
             )
-            return next((name for name in names if ":" in name), None)
+            return next((name for name in names if is_own(name)), None)
 
     def begun(self) -> bool:
         """Whether a run was begun here."""

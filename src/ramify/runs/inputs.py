@@ -15,8 +15,9 @@ from ramify.datasets import Dataset, Split
 from ramify.datasets.cache import SPLITS
 from ramify.datasets.table import Rows, folder_of, open_or_make
 from ramify.methods.settings import AugmentSettings, Settings
+from ramify.named import is_own
 from ramify.networks import FeatureInputs, ImageInputs
-from ramify.networks.build import for_features, own_normalisation
+from ramify.networks.build import own_normalisation
 from ramify.networks.encoder import Encoder, split_network
 from ramify.networks.inputs import ARRAY_DTYPES, DTYPES
 from ramify.networks.settings import FEATURES, Channels, NetworkSettings
@@ -47,7 +48,7 @@ def prepare_inputs(config: Config, dataset: Dataset, device: torch.device) -> Pr
         kind = torch.float16 if dataset.train.images.dtype == np.float16 else torch.float32
         inputs = FeatureInputs(dataset.image_size, kind)
         return Prepared(replace(config, **on_features(config)), dataset, inputs)
-    images = ImageInputs(dataset.image_size, **normalisation(config.network, dataset.mean, dataset.std))
+    images = image_inputs(config.network, dataset.image_size, dataset.mean, dataset.std)
     if not config.network.encodes:
         return Prepared(config, dataset, images)
     encoder, network = split_network(
@@ -61,7 +62,7 @@ def prepare_inputs(config: Config, dataset: Dataset, device: torch.device) -> Pr
 def on_features(settings: Settings) -> dict[str, Any]:
     """The settings that apply to a dataset of features: no augmentation, and no network for images."""
     chosen = settings.network
-    if not for_features(chosen.name):
+    if not is_own(chosen.name):
         chosen = NetworkSettings(FEATURES, hidden=chosen.hidden, lr_factor=chosen.lr_factor)
     return {"augment": PLAIN, "network": chosen, "feature_views": 0}
 
@@ -71,10 +72,10 @@ def augmentation(settings: Settings) -> AugmentSettings:
     return replace(settings.augment, cutmix=0.0) if settings.feature_views else PLAIN
 
 
-def normalisation(settings: NetworkSettings, mean: Channels, std: Channels) -> dict[str, Channels]:
-    """Mean and standard deviation as told, else as the network was trained, else these."""
+def image_inputs(settings: NetworkSettings, size: int, mean: Channels, std: Channels) -> ImageInputs:
+    """Images with mean and deviation as told, else as the network was trained with, else these."""
     own = own_normalisation(settings) or (mean, std)
-    return {"mean": settings.mean or own[0], "std": settings.std or own[1]}
+    return ImageInputs(size, mean=settings.mean or own[0], std=settings.std or own[1])
 
 
 def encoded(dataset: Dataset, encoder: Encoder, settings: Config) -> Dataset:
@@ -97,13 +98,10 @@ def encoded(dataset: Dataset, encoder: Encoder, settings: Config) -> Dataset:
         there = folder_of(folder.parent.with_name("features"), name, key)
         found = open_or_make(there, tables, f"encoding {dataset.name} by {network}", progress=True)
         arrays, seconds = dict(found.arrays), f", {found.meta.seconds:,.0f} s"
-    splits = {
-        name: Split(arrays[name], getattr(dataset, name).leaves, getattr(dataset, name).names)
-        for name in SPLITS
-    }
+    train, test = (replace(getattr(dataset, name), images=arrays[name]) for name in SPLITS)
     count = len(dataset.train) + len(dataset.test)
     note = f"encoded once by {network}: {count:,} images, {encoder.size:,} values each{seconds}"
-    return replace(dataset, **splits, notes=(*dataset.notes, note))
+    return replace(dataset, train=train, test=test, notes=(*dataset.notes, note))
 
 
 def _rows(split: Split, encoder: Encoder, settings: Config, views: int) -> Rows:

@@ -14,6 +14,7 @@ from ramify.datasets import Dataset
 from ramify.methods import find_method
 from ramify.methods.epochs import EpochSettings
 from ramify.networks import build_backbone
+from ramify.networks.settings import NetworkSettings
 from ramify.randomness import Generators
 from ramify.rehearsal import Rehearsal
 from ramify.runs.config import Config
@@ -121,14 +122,14 @@ def multiply_adds(config: Config, image_size: int, work: Work) -> float:
     `image_size` is for a config that leaves it to the dataset.
     """
     network = config.network
-    one = forward_cost(network.name, network.stem, network.width, config.image_size or image_size)
+    one = forward_cost(network, config.image_size or image_size)
     return one * (work.updates * config.batch_size * (1 + BACKWARD) + work.evaluated)
 
 
 @functools.cache
-def forward_cost(name: str, stem: str, width: float, image_size: int) -> float:
+def forward_cost(network: NetworkSettings, image_size: int) -> float:
     """Multiply-adds of one image in the convolutions and linear layers of a backbone."""
-    backbone = build_backbone(name, stem, width, image_size=image_size).eval()  # type: ignore[arg-type]
+    backbone = build_backbone(network, image_size=image_size).eval()
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         backbone(torch.zeros(1, 3, image_size, image_size))
     return float(counter.get_total_flops()) / 2  # a multiply-add counts as two there
