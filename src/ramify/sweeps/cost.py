@@ -96,6 +96,8 @@ class Costing:
         kind = replace(config, seed=0)
         if kind not in self._ratios:
             dataset = self.dataset(config)
+            if dataset.of_features:  # the paper has no such runs
+                return 1.0
             here, there = (
                 multiply_adds(one, dataset.image_size, self.work(one, dataset))
                 for one in (kind, at_paper_scale(kind))
@@ -121,8 +123,9 @@ def multiply_adds(config: Config, image_size: int, work: Work) -> float:
 
     `image_size` is for a config that leaves it to the dataset.
     """
-    network = config.network
-    one = forward_cost(network, config.image_size or image_size)
+    one = forward_cost(config.network, config.image_size or image_size)
+    if config.network.encodes:  # each image once; what is trained on features is next to nothing
+        return one * work.samples
     return one * (work.updates * config.batch_size * (1 + BACKWARD) + work.evaluated)
 
 
