@@ -75,7 +75,9 @@ def test_networks_are_drawn_from_their_generator_alone():
     torch.manual_seed(3)
     before = torch.get_rng_state()
     a, b, c = (
-        build_backbone(NetworkSettings("resnet18", 0.1, "cifar"), torch.Generator().manual_seed(seed)).state_dict()
+        build_backbone(
+            NetworkSettings("resnet18", 0.1, "cifar"), torch.Generator().manual_seed(seed)
+        ).state_dict()
         for seed in (1, 1, 2)
     )
     assert torch.equal(torch.get_rng_state(), before)

@@ -116,10 +116,10 @@ def feature_file(path: Path) -> bool:
 
 def _npz(path: Path) -> Given:
     try:
-        file = np.load(path, allow_pickle=False)
-        shapes = {name: _npy_header(file, name) for name in file.files}
-        labels = {name: file[name] for name in shapes if name == "label" or LEVEL.fullmatch(name)}
-        split = file["split"] if "split" in shapes else None
+        with np.load(path, allow_pickle=False) as file:
+            shapes = {name: _npy_header(file, name) for name in file.files}
+            labels = {name: file[name] for name in shapes if name == "label" or LEVEL.fullmatch(name)}
+            split = file["split"] if "split" in shapes else None
     except Exception as error:
         words = f"{type(error).__name__}: {error}".partition("\n")[0]
         raise RamifyError(

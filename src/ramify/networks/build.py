@@ -79,7 +79,7 @@ def feature_backbone(settings: NetworkSettings, generator: torch.Generator | Non
     with torch.random.fork_rng(devices=[]):
         if generator is not None:
             torch.manual_seed(generator.initial_seed())
-        if is_own(settings.name):
+        if is_own(settings.name) and not settings.encodes:
             return _built_by_user(settings.name, settings.arguments())
         if settings.hidden:
             return nn.Sequential(nn.Linear(size, settings.hidden), nn.ReLU())

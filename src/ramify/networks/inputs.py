@@ -78,7 +78,8 @@ class FeatureInputs:
         self._check_values(values, learned)
 
     def _check_values(self, values: Values, learned: bool) -> None:
-        if learned and not bool(torch.isfinite(torch.as_tensor(values)).all()):
+        finite = torch.isfinite if isinstance(values, Tensor) else np.isfinite
+        if learned and not bool(finite(values).all()):
             raise RamifyError(f"{self.what} hold NaN or infinite values; leave those samples out")
 
     def ready(self, values: Tensor) -> Tensor:
