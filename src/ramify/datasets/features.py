@@ -187,7 +187,7 @@ def _parquet(path: Path) -> Given:
     table = open_parquet(path).read(columns=[n for n in schema.names if n != column])
     chosen = label_columns(schema, path)
     texts = {n: label_texts(table.column(n).to_pylist(), named.get(n), f"{path}: {n}") for n in chosen}
-    texts = dict(sorted(texts.items(), key=lambda item: len(set(item[1]))))  # coarse levels have fewer
+    texts = dict(sorted(texts.items(), key=lambda item: len({*item[1]} - {""})))  # coarse levels have fewer
     parts = [str(v) for v in table.column("split").to_pylist()] if "split" in schema.names else None
     width = _width(path, column)
 

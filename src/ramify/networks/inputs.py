@@ -78,8 +78,8 @@ class FeatureInputs:
         self._check_values(values, learned)
 
     def _check_values(self, values: Values, learned: bool) -> None:
-        finite = torch.isfinite if isinstance(values, Tensor) else np.isfinite
-        if learned and not bool(finite(values).all()):
+        finite = torch.isfinite(values) if isinstance(values, Tensor) else np.isfinite(values)
+        if learned and not bool(finite.all()):
             raise RamifyError(f"{self.what} hold NaN or infinite values; leave those samples out")
 
     def ready(self, values: Tensor) -> Tensor:
