@@ -22,6 +22,7 @@ _BUILTIN: dict[str, tuple[str, tuple[int, ...] | None]] = {
     "cifar100-2": ("cifar100.csv", (4, 5)),
     "stanford-cars": ("stanford-cars.csv", None),
     "imagenet-hier100": ("imagenet-hier100.csv", None),
+    "cub200": ("cub200.csv", None),
 }
 
 
