@@ -66,8 +66,8 @@ def _list(args: argparse.Namespace) -> None:
     print(f"datasets below {root}:")
     for source in SOURCES.values():
         print(f"  {source.name:<20}{'present' if is_present(source, root) else 'absent':<9}{source.summary}")
-    print("`ramify data get NAME` gets one or says how; a folder, .csv or .parquet of your own is a NAME too,")
-    print("and so is hf:PATH?levels=COARSE,…,FINE, a Hugging Face dataset on disk")
+    print("`ramify data get NAME` gets one or says how; a folder, .csv or .parquet of your own is a NAME,")
+    print("too, and so is hf:PATH?levels=COARSE,…,FINE, a Hugging Face dataset on disk")
 
 
 def _get(args: argparse.Namespace) -> None:

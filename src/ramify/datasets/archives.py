@@ -9,6 +9,7 @@ import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, NamedTuple
 
@@ -52,10 +53,8 @@ def extract(archive: Path, folder: Path, name: str) -> None:
 def _tarred(archive: Path) -> Iterator[Member]:
     with tarfile.open(archive) as tar:
         for info in tar:
-            plain = info.isreg() or info.isdir()
-            yield Member(
-                info.name, info.size, info.isdir(), (lambda info=info: tar.extractfile(info)) if plain else None
-            )
+            read = partial(tar.extractfile, info) if info.isreg() or info.isdir() else None
+            yield Member(info.name, info.size, info.isdir(), read)
 
 
 def _zipped(archive: Path) -> Iterator[Member]:
@@ -63,12 +62,8 @@ def _zipped(archive: Path) -> Iterator[Member]:
         for info in packed.infolist():
             kind = stat.S_IFMT(info.external_attr >> 16)
             plain = kind in (0, stat.S_IFREG, stat.S_IFDIR) and not info.flag_bits & 1  # 1: encrypted
-            yield Member(
-                info.filename,
-                info.file_size,
-                info.is_dir(),
-                (lambda info=info: packed.open(info)) if plain else None,
-            )
+            read = partial(packed.open, info) if plain else None
+            yield Member(info.filename, info.file_size, info.is_dir(), read)
 
 
 def _unpack(members: Iterator[Member], folder: Path, archive: Path) -> None:
@@ -78,7 +73,9 @@ def _unpack(members: Iterator[Member], folder: Path, archive: Path) -> None:
         if path.is_absolute() or ".." in path.parts or "\\" in member.name:
             raise RamifyError(f"{archive} is refused: its member {member.name!r} leaves the folder")
         if member.open is None:
-            raise RamifyError(f"{archive} is refused: its member {member.name!r} is a link or a device, or locked")
+            raise RamifyError(
+                f"{archive} is refused: its member {member.name!r} is a link or a device, or locked"
+            )
         left -= member.size
         if left < 0 or count >= MAX_MEMBERS:
             raise RamifyError(

@@ -28,6 +28,9 @@ class Choice:
     image: str = ""
 
 
+FOUND = Choice()
+
+
 class Table(Protocol):
     """Rows with an encoded image each."""
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from ramify.datasets.cache import Contents, Origin
 from ramify.datasets.fetch import Archive, Publisher
-from ramify.datasets.lists import inside, look_up, read_map
 from ramify.datasets.listing import FileImages, stamps
+from ramify.datasets.lists import inside, look_up, read_map
 from ramify.datasets.registry import Source
 from ramify.datasets.splits import assemble
 

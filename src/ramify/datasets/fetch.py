@@ -42,5 +42,5 @@ class Publisher:
             if not path.exists():
                 raise RamifyError(
                     f"no {name} below {root} ({path} is missing): `ramify data get {name}` downloads it "
-                    f"({self.size}), or point RAMIFY_DATA or --data-dir at a folder that has it; see {self.page}"
+                    f"({self.size}; {self.page}), or point RAMIFY_DATA or --data-dir at a folder that has it"
                 )

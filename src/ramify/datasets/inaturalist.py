@@ -11,8 +11,8 @@ import numpy as np
 
 from ramify.datasets.cache import Contents, Origin
 from ramify.datasets.fetch import Archive, Publisher
-from ramify.datasets.lists import inside
 from ramify.datasets.listing import FileImages, stamps
+from ramify.datasets.lists import inside
 from ramify.datasets.registry import Source
 from ramify.datasets.splits import distinct, resplit
 from ramify.errors import RamifyError
@@ -117,7 +117,8 @@ def _contents(folder: Path, edition: Edition) -> Contents:
     note = "the validation images of the competition are used for testing: its test labels are not public"
     if edition.anew:
         parts = resplit(leaves, PERCENTS, SPLIT_SEED)
-        note = f"train, validation and test are {PERCENTS} % of each class, seed {SPLIT_SEED}; validation is unused"
+        shares = f"train, validation and test are {PERCENTS} % of each class, seed {SPLIT_SEED}"
+        note = f"{shares}; validation is unused"
     train, test = (
         FileImages(folder, [paths[i] for i in np.flatnonzero(parts == part)], leaves[parts == part])
         for part in (0, 2)

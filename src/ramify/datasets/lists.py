@@ -22,7 +22,7 @@ def read_rows(path: Path, cells: int, separator: str | None = None) -> list[tupl
 
 def read_map(path: Path) -> dict[str, str]:
     """A file of two cells a line as a mapping of the first to the second."""
-    return {key: value for key, value in read_rows(path, 2)}
+    return {row[0]: row[1] for row in read_rows(path, 2)}
 
 
 def look_up(table: dict[str, str], key: str, path: Path) -> str:

@@ -71,8 +71,8 @@ def partition(names: Sequence[str] | None, leaves: NDArray[np.int64], where: str
 def distinct(rows: Sequence[Labels]) -> list[Labels]:
     """Add its parent in brackets to a name that stands below several: genera of two kingdoms share names.
 
-        >>> distinct([("Muscicapidae", "Oenanthe"), ("Apiaceae", "Oenanthe"), ("Apiaceae", "Daucus")])[1:]
-        [('Apiaceae', 'Oenanthe (Apiaceae)'), ('Apiaceae', 'Daucus')]
+    >>> distinct([("Muscicapidae", "Oenanthe"), ("Apiaceae", "Oenanthe"), ("Apiaceae", "Daucus")])[1:]
+    [('Apiaceae', 'Oenanthe (Apiaceae)'), ('Apiaceae', 'Daucus')]
     """
     depth = max(map(len, rows), default=0)
     rows = list(rows)
