@@ -70,7 +70,7 @@ def _find(name: str, root: Path, plain: str, pad: bool, choice: Choice) -> Origi
     if folder is None:
         raise RamifyError(
             f"no dataset {name!r} here, below {root} or in {_hub_cache()}: put there what "
-            "`dataset.save_to_disk` wrote, or `hf download REPOSITORY --repo-type dataset` brought"
+            "`dataset.save_to_disk` wrote, or let `hf download` bring it"
         )
     if any((folder / mark).is_file() for mark in MARKS):
         files = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
