@@ -14,7 +14,7 @@ def test_list_says_what_is_present(tmp_path, capsys):
     assert main(["data", "list", "--data-dir", str(tmp_path)]) == 0
     lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()[1:-2]}
     assert set(lines) == set(SOURCES)
-    assert len(lines) == 9
+    assert len(lines) == 10
     assert "present" in lines["garden"]
     assert "absent" in lines["cifar100"]
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from ramify.cli import main
-from ramify.datasets import SOURCES, aircraft, cub, inaturalist, load_dataset, omniglot
+from ramify.datasets import SOURCES, aircraft, cub, inaturalist, load_dataset, omniglot, tiny_imagenet
 from ramify.datasets.cache import digest
 from ramify.datasets.fetch import Archive, Publisher
 from ramify.datasets.splits import distinct
@@ -246,6 +246,69 @@ def test_distinct_names_make_a_tree_of_the_same_shape(rows):
     assert tree.sizes == tuple(len({row[: level + 1] for row in rows}) for level in range(3))
     assert [tuple(name[:1] for name in row) for row in made] == rows
     assert distinct(made) == made
+
+
+# Tiny-ImageNet
+
+
+def make_tiny(paint, folder, sort=False):
+    """Two training images and one of validation for each of the 200 classes; red is the leaf's number."""
+    wnids = read_taxonomy("tiny-imagenet").leaf_attributes["wnid"]
+    rows = []
+    for leaf, wnid in enumerate(wnids):
+        for i in range(2):
+            paint(folder / f"train/{wnid}/images/{wnid}_{i}.JPEG", (leaf, 0, 0), 64)
+        name = f"val_{(7 * leaf) % 200}.JPEG"
+        paint(folder / "val" / (f"{wnid}/{name}" if sort else f"images/{name}"), (leaf, 0, 0), 64)
+        rows.append(f"{name}\t{wnid}\t0\t32\t44\t62\n")
+    if not sort:
+        (folder / "val/val_annotations.txt").write_text("".join(rows))
+    return wnids
+
+
+@pytest.mark.parametrize("sort", [False, True])
+def test_tiny_imagenet_with_validation_as_published_or_sorted(paint, tmp_path, sort):
+    make_tiny(paint, tmp_path / tiny_imagenet.FOLDER, sort)
+    dataset = opened("tiny-imagenet", tmp_path)
+    assert dataset.taxonomy == read_taxonomy("tiny-imagenet")
+    assert (len(dataset.train), len(dataset.test)) == (400, 200)
+    for split in (dataset.train, dataset.test):
+        assert np.abs(split.images[:, 0, 4, 4].astype(int) - split.leaves).max() <= 3
+    assert "never released" in dataset.notes[0]
+
+
+def test_tiny_imagenet_can_be_padded_and_laid_under_another_tree(paint, tmp_path):
+    make_tiny(paint, tmp_path / tiny_imagenet.FOLDER)
+    padded = opened("tiny-imagenet", tmp_path, pad=True)
+    assert padded.taxonomy.sizes == (6, 18, 49, 107, 157, 179, 189, 193, 200)
+    flat = Taxonomy.from_rows([("all", name) for name in read_taxonomy("tiny-imagenet").leaf_names])
+    assert opened("tiny-imagenet", tmp_path, taxonomy=flat).taxonomy.sizes == (1, 200)
+
+
+def test_tiny_imagenet_with_other_content_is_refused(paint, tmp_path):
+    folder = tmp_path / tiny_imagenet.FOLDER
+    make_tiny(paint, folder)
+    paint(folder / "train/n00000000/images/1.JPEG")
+    with pytest.raises(RamifyError, match="'n00000000' is not one of the 200"):
+        opened("tiny-imagenet", tmp_path)
+    shutil.rmtree(folder / "train/n00000000")
+    paint(folder / "val/images/val_9999.JPEG")
+    with pytest.raises(RamifyError, match=r"no row for 'val_9999\.JPEG'"):
+        opened("tiny-imagenet", tmp_path)
+
+
+def test_the_tree_of_tiny_imagenet_is_that_of_wordnet():
+    tree = read_taxonomy("tiny-imagenet")
+    assert tree.leaves == 200
+    assert len(set(tree.leaf_attributes["wnid"])) == 200
+    where = {tree.path(leaf)[-1]: tree.path(leaf) for leaf in range(200)}
+    assert where["Persian cat"][:4] == ("animal", "vertebrate", "mammal", "placental")
+    assert where["Persian cat"][4:] == ("carnivore", "feline", "cat", "domestic cat", "Persian cat")
+    assert where["acorn"] == ("acorn",)
+    assert where["goldfish"] == ("animal", "vertebrate", "goldfish")
+    for level in range(1, tree.depth):  # no class has a single child
+        up = tree.up(level + 1, level)
+        assert 1 not in np.bincount(up).tolist()
 
 
 # All of them

@@ -14,7 +14,7 @@ def main(argv: list[str]) -> int:
         "tree",
         metavar="FILE|NAME",
         help="a CSV of leaves or edges, nested JSON, a folder of class folders, a built-in tree (cifar100, "
-        "cifar100-2, stanford-cars, imagenet-hier100, cub200), or a dataset that `ramify data list` has",
+        "cifar100-2, stanford-cars, imagenet-hier100, cub200, tiny-imagenet), or a dataset that is present",
     )
     show.add_argument("--data-dir", help="where datasets live (default: RAMIFY_DATA, else the user's cache)")
     show.add_argument("--all", action="store_true", help="fold nothing")
@@ -35,5 +35,5 @@ def main(argv: list[str]) -> int:
         tree = read_taxonomy(args.tree, pad=args.pad)
     console = Console(highlight=False)
     console.print(render(tree, args.tree, args.all))
-    console.print(statistics(tree))
+    console.print(statistics(tree), soft_wrap=True)
     return 0

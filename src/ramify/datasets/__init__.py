@@ -1,6 +1,16 @@
 """Images with a label tree: built in, well-known, or your own. See `load_dataset`."""
 
-from ramify.datasets import aircraft, cars, cifar100, cub, garden, imagenet, inaturalist, omniglot
+from ramify.datasets import (
+    aircraft,
+    cars,
+    cifar100,
+    cub,
+    garden,
+    imagenet,
+    inaturalist,
+    omniglot,
+    tiny_imagenet,
+)
 from ramify.datasets.dataset import Dataset, Split
 from ramify.datasets.load import data_root, dataset_tree, is_present, load_dataset
 from ramify.datasets.registry import SOURCES, Source, find_source, register
@@ -27,6 +37,7 @@ for source in (
     cub.SOURCE,
     aircraft.SOURCE,
     omniglot.SOURCE,
+    tiny_imagenet.SOURCE,
 ):
     register(source)
 del source
