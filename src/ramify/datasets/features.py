@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
 from ramify.datasets.cache import SPLITS
+from ramify.datasets.columns import FOUND, label_texts, named_parts, table_labels
 from ramify.datasets.listing import stamps
-from ramify.datasets.parquet import class_names, label_columns, label_texts, open_parquet
+from ramify.datasets.parquet import ParquetTable, open_parquet, parquet_files, parts_of
 from ramify.datasets.splits import Labels, assemble
 from ramify.datasets.table import Rows
 from ramify.errors import RamifyError
@@ -61,8 +62,8 @@ class FeatureFile:
     def __init__(self, path: Path, pad: bool) -> None:
         self.path = path
         self.name = re.sub(r"[^\w.-]+", "_", path.stem) or "features"
-        self.key = {"files": stamps(path.parent, [path.name])} | ({"pad": True} if pad else {})
-        self.given = READERS[path.suffix.lower()](path)
+        self.key = {"files": stamps(path.parent, _files(path))} | ({"pad": True} if pad else {})
+        self.given = READERS.get(path.suffix.lower(), _parquet)(path)
         if len(self.given.shape) != 2 or 0 in self.given.shape:
             raise RamifyError(f"{path}: features are of shape {self.given.shape}: expected [n, size]")
         if len(self.given.labels) != self.given.shape[0]:
@@ -106,12 +107,20 @@ class FeatureFile:
         return make
 
 
+def _files(path: Path) -> list[str]:
+    return [str(file) for file in parquet_files(path)] if path.is_dir() else [path.name]
+
+
 def feature_file(path: Path) -> bool:
-    """Whether a path is a file of features; a Parquet file may hold images instead."""
-    suffix = path.suffix.lower()
-    if not path.is_file() or suffix not in READERS:
+    """Whether a path holds features; Parquet files, one or a folder of them, may hold images instead."""
+    if path.is_file() and path.suffix.lower() in (".npz", ".safetensors"):
+        return True
+    if path.is_file() and path.suffix.lower() != ".parquet":
         return False
-    return suffix != ".parquet" or _feature_column(open_parquet(path).schema_arrow) is not None
+    first = next(path.glob("*.parquet"), None) if path.is_dir() else path
+    if first is None or not first.is_file():
+        return False
+    return _feature_column(open_parquet(first).schema_arrow) is not None
 
 
 def _npz(path: Path) -> Given:
@@ -180,38 +189,37 @@ def _safetensors(path: Path) -> Given:
 
 
 def _parquet(path: Path) -> Given:
-    schema = open_parquet(path).schema_arrow
-    column, named = _feature_column(schema), class_names(schema)
-    if column is None:
-        raise RamifyError(f"{path}: no column of features among {', '.join(schema.names)}")
-    table = open_parquet(path).read(columns=[n for n in schema.names if n != column])
-    chosen = label_columns(schema, path)
-    texts = {n: label_texts(table.column(n).to_pylist(), named.get(n), f"{path}: {n}") for n in chosen}
-    texts = dict(sorted(texts.items(), key=lambda item: len({*item[1]} - {""})))  # coarse levels have fewer
-    parts = [str(v) for v in table.column("split").to_pylist()] if "split" in schema.names else None
-    width = _width(path, column)
+    files = parquet_files(path)
+    table, column = ParquetTable(files), _feature_column(open_parquet(files[0]).schema_arrow)
+    assert column is not None  # `feature_file` has looked
+    if "split" in table.schema.names:
+        parts: list[str] | None = [str(value) for value in table.values("split")]
+    else:
+        named = named_parts(parts_of(files, path, table))
+        parts = None if named is None else list(named)
+    width = _width(files, column)
 
     def read() -> NDArray[Any]:
-        parts = open_parquet(path).read(columns=[column]).column(0).chunks
-        flat = [part.flatten().to_numpy(zero_copy_only=False) for part in parts]
-        return np.concatenate(flat).reshape(-1, width)
+        chunks = [c for f in files for c in open_parquet(f).read(columns=[column]).column(0).chunks]
+        return np.concatenate([c.flatten().to_numpy(zero_copy_only=False) for c in chunks]).reshape(-1, width)
 
-    kind = str(schema.field(column).type.value_type)
-    dtype = "float16" if kind == "halffloat" else "float32"
-    return Given(list(zip(*texts.values(), strict=True)), parts, (table.num_rows, width), dtype, read)
+    half = str(table.schema.field(column).type.value_type) == "halffloat"
+    labels = table_labels(table, FOUND, str(path))
+    return Given(labels, parts, (sum(table.rows), width), "float16" if half else "float32", read)
 
 
-def _width(path: Path, column: str) -> int:
+def _width(files: Sequence[Path], column: str) -> int:
     """How many values each row's list has."""
     from pyarrow import compute
 
-    lengths = compute.list_value_length(open_parquet(path).read(columns=[column]).column(0))
-    found = set(lengths.to_pylist()) or {0}
+    found: set[Any] = set()
+    for file in files:
+        lengths = compute.list_value_length(open_parquet(file).read(columns=[column]).column(0))
+        found |= set(compute.unique(lengths).to_pylist())
     if len(found) > 1:
-        raise RamifyError(
-            f"{path}: lists of {column} have {sorted(map(str, found))} values: expected one length"
-        )
-    return int(found.pop() or 0)
+        told = ", ".join(sorted(map(str, found)))
+        raise RamifyError(f"{files[0]}: lists of {column} have {told} values: expected one length")
+    return int(found.pop() or 0) if found else 0
 
 
 def _feature_column(schema: Any) -> str | None:
@@ -256,8 +264,4 @@ def _parts(split: NDArray[Any] | None) -> list[str] | None:
     return [str(value) for value in split.tolist()]
 
 
-READERS: dict[str, Callable[[Path], Given]] = {
-    ".npz": _npz,
-    ".safetensors": _safetensors,
-    ".parquet": _parquet,
-}
+READERS: dict[str, Callable[[Path], Given]] = {".npz": _npz, ".safetensors": _safetensors}

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ramify.datasets.cache import SPLITS, Cache, Contents, open_or_build, read_names
 from ramify.datasets.dataset import Dataset, Split, fingerprint
 from ramify.datasets.features import FeatureFile, feature_file
+from ramify.datasets.hf import PREFIX, hf_source
 from ramify.datasets.own import own_source
 from ramify.datasets.registry import SOURCES, Source, find_source
 from ramify.datasets.table import folder_of, open_or_make
@@ -51,6 +52,7 @@ def load_dataset(
     """Open a dataset by its name, or your own by the path of a folder, a CSV manifest or a Parquet file.
 
     A file of features (.npz, .safetensors, or Parquet with lists of numbers) is a dataset, too.
+    `hf:NAME?levels=COARSE,…,FINE` is a Hugging Face dataset on disk, with the columns that are its levels.
 
     Images are decoded once to `image_size` (None: the dataset's own) below the data folder and memory-mapped.
     `taxonomy`, a tree or what `read_taxonomy` reads, is laid over the classes by their names. `skip_broken`
@@ -58,8 +60,9 @@ def load_dataset(
     repeats leaves that are less deep than others downwards.
     """
     root = data_root(data_dir)
-    if str(name_or_path) not in SOURCES and feature_file(Path(name_or_path).expanduser()):
-        file = FeatureFile(Path(name_or_path).expanduser().absolute(), pad)
+    path = Path(name_or_path).expanduser()
+    if str(name_or_path) not in SOURCES and feature_file(path):
+        file = FeatureFile(path.absolute(), pad)
         tree = None if taxonomy is None else read_taxonomy(taxonomy, pad)
         return _of_features(file, tree, _beside(root, "features"), progress)
     source = _source(name_or_path, pad)
@@ -67,7 +70,7 @@ def load_dataset(
     whole("image_size", size, 1, MAX_SIZE)
     chosen = source.taxonomy if taxonomy is None else taxonomy
     tree = None if chosen is None else read_taxonomy(chosen, pad)
-    any_counts = any_counts or taxonomy is not None
+    any_counts = any_counts or pad or taxonomy is not None
     origin = source.open(root)
 
     def checked() -> Contents:
@@ -89,6 +92,17 @@ def load_dataset(
     return _assemble(source, cache, own, leaves, origin.unread)
 
 
+def dataset_tree(name_or_path: str | Path, data_dir: str | Path | None = None, pad: bool = False) -> Taxonomy:
+    """The tree of a dataset without decoding its images: the one that ramify ships, or that of its files."""
+    path = Path(name_or_path).expanduser()
+    if str(name_or_path) not in SOURCES and feature_file(path):
+        return FeatureFile(path.absolute(), pad).taxonomy
+    source = _source(name_or_path, pad)
+    if source.taxonomy is not None:
+        return read_taxonomy(source.taxonomy, pad)
+    return source.open(data_root(data_dir)).contents().taxonomy
+
+
 def is_present(source: Source, root: Path) -> bool:
     """Whether the files of a source are below the data folder."""
     try:
@@ -102,6 +116,8 @@ def _source(name_or_path: str | Path, pad: bool) -> Source:
     """A known name wins over a path (`./garden` is the path)."""
     if str(name_or_path) in SOURCES:
         return SOURCES[str(name_or_path)]
+    if str(name_or_path).startswith(PREFIX):
+        return hf_source(str(name_or_path), pad)
     path = Path(name_or_path).expanduser()
     if not path.exists():
         return find_source(str(name_or_path))
