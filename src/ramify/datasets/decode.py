@@ -65,10 +65,10 @@ def telling_damage() -> Iterator[None]:
 
 
 @telling_damage()
-def decode(source: Path | bytes, size: int, most: int = MAX_PIXELS) -> NDArray[np.uint8]:
+def decode(source: Path | bytes, size: int, banner: int = 0, most: int = MAX_PIXELS) -> NDArray[np.uint8]:
     """The first frame of an image as uint8 [3, size, size], upright (EXIF), on white where transparent.
 
-    One of more than `most` pixels is refused before it is decoded.
+    `banner` rows at its bottom are cut off. One of more than `most` pixels is refused before it is decoded.
     """
     data = source.read_bytes() if isinstance(source, Path) else source
     if not data:
@@ -76,7 +76,7 @@ def decode(source: Path | bytes, size: int, most: int = MAX_PIXELS) -> NDArray[n
     with Image.open(io.BytesIO(data), formats=_formats(data)) as image:
         if image.width * image.height > min(most, MAX_PIXELS):
             raise TooLarge(f"{image.width}×{image.height} pixels, more than {min(most, MAX_PIXELS):,}")
-        return pixels(image, size)
+        return pixels(image, size, banner)
 
 
 def _formats(data: bytes) -> tuple[str, ...]:
@@ -106,11 +106,14 @@ def _heif() -> tuple[str, ...]:
 
 
 @telling_damage()
-def pixels(image: Image.Image, size: int) -> NDArray[np.uint8]:
+def pixels(image: Image.Image, size: int, banner: int = 0) -> NDArray[np.uint8]:
     """A Pillow image as uint8 [3, size, size], upright (EXIF), on white where transparent."""
-    if 0 in image.size:
+    if image.width == 0 or image.height <= banner:
         raise BrokenImage(f"{image.width}×{image.height} pixels, so none at all")
-    return stretch(_rgb(ImageOps.exif_transpose(image)), size)
+    upright = _rgb(ImageOps.exif_transpose(image))
+    if banner:
+        upright = upright.crop((0, 0, upright.width, upright.height - banner))
+    return stretch(upright, size)
 
 
 def stretch(image: Image.Image, size: int) -> NDArray[np.uint8]:

@@ -238,7 +238,7 @@ class Doors:
     def _decoded(self, body: bytes) -> Pixels:
         try:
             with quiet_pillow():
-                return decode(body, self.service.learner.image_size, self.service.limits.pixels)
+                return decode(body, self.service.learner.image_size, most=self.service.limits.pixels)
         except TooLarge as reason:
             raise Refused(413, f"the image has {reason}") from None
         except BrokenImage as reason:

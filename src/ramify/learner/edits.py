@@ -1,1 +1,0 @@
-VERBS = ("rename", "merge", "split", "move", "forget", "relabel", "forget_samples", "forget_source")
