@@ -32,7 +32,7 @@ def as_labels(labels: Iterable[Any], classes: Classes) -> list[Label]:
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise RamifyError(f"labels is {shown(labels)}; give a list with one label an image")
     values = [_plain("a label", v.squeeze()) if isinstance(v, np.generic | Tensor) else v for v in given]
-    kinds = {type(value) for value in (*values, *classes.labels[:1])}
+    kinds = {type(value) for value in (*values, *(label for _, _, label in islice(classes, 1)))}
     if wrong := kinds - {str, int}:
         raise RamifyError(f"a label is of type {wrong.pop().__name__}; labels must be strings or integers")
     if len(kinds) > 1:
@@ -101,7 +101,7 @@ def refuse_missing(tree: Taxonomy, classes: Classes) -> None:
     known = [set(tree.names(h)) for h in range(1, tree.depth + 1)]
     missing = [
         f"{label!r} (level {level})"
-        for level, label in zip(classes.level_of.tolist(), classes.labels, strict=True)
+        for _, level, label in classes
         if level > tree.depth or str(label) not in known[level - 1]
     ]
     if missing:
@@ -121,10 +121,7 @@ def warn_lookalikes(pairs: list[list[tuple[int, Label]]], classes: Classes) -> N
     fresh = {pair: None for own in pairs for pair in own if classes.find(*pair) is None}
     if not fresh:
         return
-    known = {
-        (level, _plainly(label)): label
-        for level, label in zip(classes.level_of.tolist(), classes.labels, strict=True)
-    }
+    known = {(level, _plainly(label)): label for _, level, label in classes}
     for level, label in fresh:
         like = known.setdefault((level, _plainly(label)), label)
         if like != label:

@@ -7,8 +7,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from ramify.change import Change
 from ramify.networks import Model
-from ramify.networks.heads import ROWS
+from ramify.networks.heads import ROWS, join_rows
 from ramify.state import State
 
 BETAS = (0.9, 0.999)
@@ -69,6 +70,16 @@ class Optimizer:
         blocks = [*shares.view(-1, ROWS)]
         for parameter, old, share in zip((*heads.weights, *heads.biases), before, blocks * 2, strict=True):
             parameter.copy_(old.lerp(parameter, share[:, None] if parameter.ndim == 2 else share))
+
+    def follow(self, change: Change) -> None:
+        """The moments of rows that became one are their mean; what is left is as old as it was."""
+        for key in ("exp_avg", "exp_avg_sq"):
+            moments = {
+                name: self._adam.state[p][key]
+                for name, p in self.model.named_parameters()
+                if p in self._adam.state
+            }
+            join_rows(change, moments, len(self.born) if moments else 0, joined=False)
 
     def state(self) -> State:
         """Moments and steps of every parameter, by name, and the ages of the classes."""
