@@ -78,6 +78,13 @@ class Classes(Stateful):
         self.labels[cls] = label
         self._number[int(self.level_of[cls]), label] = cls
 
+    def begin_again(self, cls: int, level: int, label: Any, first_seen: int, seen: int) -> None:
+        """A class that has ended is there again."""
+        self.labels[cls] = label
+        self.level_of = self.level_of.copy()
+        self.level_of[cls], self.first_seen[cls], self.seen[cls] = level, first_seen, seen
+        self._index()
+
     def end(self, cls: int) -> None:
         """The class is no more."""
         self.labels[cls] = None

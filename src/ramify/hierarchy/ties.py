@@ -116,6 +116,6 @@ def is_last(ancestors: Ints) -> npt.NDArray[np.bool_]:
     """
     above = ancestors.copy()
     above[np.arange(len(above)), own_column(ancestors)] = -1
-    last = (ancestors >= 0).any(1)
+    last: npt.NDArray[np.bool_] = np.any(ancestors >= 0, axis=1)
     last[above[above >= 0]] = False
     return last

@@ -116,7 +116,7 @@ def _mapped(becomes: Ints, labels: Labels) -> Labels:
 
 
 def _counted(trainer: Trainer, cls: int, becomes: Ints, labels: Labels) -> int:
-    """The class that a sample counts for: what its own became, else that of the same level, else the finest."""
+    """The class that a sample counts for: what its own became, one of the same level, or else the finest."""
     if becomes[cls] in labels:
         return int(becomes[cls])
     level_of = trainer.classes.level_of
