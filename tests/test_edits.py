@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from ramify import Learner, RamifyError, Taxonomy
@@ -120,7 +120,7 @@ def edit(ours: Learner, data: Any) -> str:
 
 @pytest.mark.parametrize("method", TAUGHT)
 @given(data=st.data())
-@settings(max_examples=4)
+@settings(max_examples=4, phases=[Phase.explicit, Phase.generate])
 def test_random_edits_of_every_method(
     method: str, data: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

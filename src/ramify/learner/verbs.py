@@ -148,10 +148,12 @@ def relabel(learner: Editable, samples: Any, label: Any, level: int | None) -> D
     """Give stored samples the label that they should have had."""
     trainer, tree = learner._trainer, learner._taxonomy
     found = learner._names.find(trainer, samples)
+    whole = isinstance(label, Mapping | tuple | list)
+    if level is None and not whole and label is not None:
+        level = find_level(learner, None, label)
     (pairs,) = as_pairs([label], level, trainer.classes, tree)
     if not pairs:
         raise RamifyError("no label was given; to take samples out, forget them")
-    whole = isinstance(label, Mapping | tuple | list)
     new = {h: trainer._meet(h, name) for h, name in pairs}
     edits: dict[int, Labels] = {}
     for number, labels in found.items():
