@@ -1,4 +1,4 @@
-"""A served learner for tests and for tools/serve_kills.py: a process of its own, its clients, its reference."""
+"""A served learner for tests and for tools/serve_kills.py: its process, its samples, its reference."""
 
 from __future__ import annotations
 

@@ -72,8 +72,8 @@ def _learner(args: argparse.Namespace) -> Learner:
     if not any((args.model / name).exists() for name in (FILE, RUN_FILE)):
         if not args.new:
             raise RamifyError(
-                f"{args.model} holds no model; give a folder that `ramify learn` or `ramify run` has written, or "
-                "--new to begin with a model that knows nothing"
+                f"{args.model} holds no model; give a folder that `ramify learn` or `ramify run` has "
+                "written, or --new to begin with a model that knows nothing"
             )
         return Learner(args.method or "pl-fms", image_size=args.image_size or 64, device=args.device)
     if args.method or args.image_size:
@@ -86,10 +86,10 @@ def _learner(args: argparse.Namespace) -> Learner:
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="ramify serve",
-        description="Serve a model: a page to ask and to teach it, and the same over HTTP (/api describes it). "
-        "It learns what it is sent in the order of its journal, which is on the disk before a sample is "
-        "acknowledged, so that nothing is lost or learned twice, however the process ends. Only this machine can "
-        "ask, unless --host says otherwise; then a token is needed.",
+        description="Serve a model: a page to ask and to teach it, and the same over HTTP (/api describes "
+        "it). It learns what it is sent in the order of its journal, which is on the disk before a sample "
+        "is acknowledged, so that nothing is lost or learned twice, however the process ends. Only this "
+        "machine can ask, unless --host says otherwise; then a token is needed.",
     )
     add = parser.add_argument
     add("model", metavar="MODEL", type=Path, help="a folder written by `ramify learn`, or a run's")

@@ -27,8 +27,8 @@ class Replica:
     def __init__(self, learner: Learner) -> None:
         if learner._trainer.method.trains_when_asked:
             raise RamifyError(
-                f"{learner._trainer.method.name} trains when it is asked, so it cannot answer while it learns; "
-                "choose another method, such as pl-fms"
+                f"{learner._trainer.method.name} trains when it is asked, so it cannot answer while it "
+                "learns: use a model of another method, such as pl-fms"
             )
         self.learner = learner
         params = learner.get_params() | {"precision": learner._trainer.settings.precision}
@@ -61,9 +61,9 @@ class Replica:
         if self._ties is None or start - self._found > self._took / SHARE:
             self._ties = trainer.ties()
             self._found, self._took = monotonic(), monotonic() - start
-        more = (0, len(trainer.classes) - len(self._ties.parents))
-        parents, support = (np.pad(values, more) for values in (self._ties.parents, self._ties.support))
-        parents[len(self._ties.parents) :] = -1
+        known = len(self._ties.parents)
+        parents, support = np.full(len(trainer.classes), -1, np.int64), np.zeros(len(trainer.classes))
+        parents[:known], support[:known] = self._ties.parents, self._ties.support
         for child, parent in _told(fresh).items():
             parents[child], support[child] = parent, 1.0
         trainer._ties = (trainer.updates, trainer.samples), Ties(trainer.classes, parents, support)

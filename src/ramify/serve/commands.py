@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from ramify.errors import RamifyError
 from ramify.learner import Learner
 from ramify.learner.edits import VERBS
 from ramify.learner.labels import Label, as_pairs
 from ramify.learner.manifest import accuracy_log
+from ramify.learner.samples import as_ids, as_source
 from ramify.serve.journal import Entry
 from ramify.taxonomy import Taxonomy
 from ramify.typed import shown
@@ -31,9 +33,12 @@ class Taught:
     labels: Pairs
     key: str | None = None
     grows: bool = False
+    source: str | None = None
 
     def check(self, learner: Learner) -> None:
         """Refuse what cannot be learned."""
+        as_ids(None if self.key is None else [self.key], 1)
+        as_source(self.source)
         tree = None if self.grows else learner.taxonomy
         as_pairs([dict(self.labels)], None, learner._trainer.classes, tree)
         if self.grows and learner.taxonomy is not None:
@@ -41,8 +46,8 @@ class Taught:
 
     def entry(self) -> Entry:
         """As the journal keeps it."""
-        about = {"do": "learn", "labels": self.labels, "key": self.key, "grows": self.grows}
-        return Entry(about, self.pixels.tobytes())
+        about = {"labels": self.labels, "key": self.key, "grows": self.grows, "source": self.source}
+        return Entry({"do": "learn"} | about, self.pixels.tobytes())
 
     def carry_out(self, learner: Learner) -> None:
         """Ask, then learn."""
@@ -50,7 +55,7 @@ class Taught:
             learner.taxonomy = grown(learner.taxonomy, self.labels)
         images, told = torch.tensor(self.pixels)[None], [dict(self.labels)]
         _ask(learner, images, told[0])
-        learner.partial_fit(images, told)
+        learner.partial_fit(images, told, ids=None if self.key is None else [self.key], source=self.source)
 
 
 @dataclass(frozen=True)
@@ -110,7 +115,7 @@ def command(entry: Entry, image_size: int) -> Command:
         )
     pixels = np.frombuffer(entry.data, np.uint8).reshape(3, image_size, image_size).copy()
     labels = tuple((int(level), label) for level, label in about["labels"])
-    return Taught(pixels, labels, about["key"], about["grows"])
+    return Taught(pixels, labels, about["key"], about["grows"], about["source"])
 
 
 def grown(tree: Taxonomy, labels: Iterable[tuple[int, Label]]) -> Taxonomy:
@@ -122,7 +127,7 @@ def grown(tree: Taxonomy, labels: Iterable[tuple[int, Label]]) -> Taxonomy:
     return Taxonomy.from_rows([*rows, path])
 
 
-def _ask(learner, images, told) -> None:
+def _ask(learner: Learner, images: Tensor, told: dict[int, Label]) -> None:
     notes = learner.notes.setdefault("learn", {"manifests": [], "log": [], "open": {}})
     known = {h: label for h, label in told.items() if h in learner.levels and label in learner.labels(h)}
     if known:

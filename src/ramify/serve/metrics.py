@@ -48,6 +48,7 @@ class Requests:
 
 
 Series = Mapping[tuple[tuple[str, str], ...], float]
+"""Values by their labels."""
 
 
 def metric(name: str, kind: str, told: str, values: float | Series) -> Iterator[str]:

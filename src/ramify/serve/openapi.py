@@ -6,6 +6,7 @@ from typing import Any
 
 from ramify import __version__
 from ramify.hierarchy import DECODINGS
+from ramify.learner.edits import VERBS
 from ramify.serve.limits import Limits
 
 Table = dict[str, Any]
@@ -56,6 +57,7 @@ def _paths() -> Table:
                 "413 415 409 400 404",
                 [
                     _query("decode", "how the answer is read", {"enum": list(DECODINGS), "default": "path"}),
+                    _query("keep", "0: the image is not kept to be labelled", {"enum": ["0"]}),
                     again,
                 ],
                 image,
@@ -74,6 +76,7 @@ def _paths() -> Table:
                         "a name of yours: a sample sent again under it is learned once",
                         {"type": "string"},
                     ),
+                    _query("source", "where it comes from, to forget all of it later", {"type": "string"}),
                     _query("new", "1: put labels that the given tree lacks into it", {"enum": ["1"]}),
                     again,
                 ],
@@ -88,6 +91,14 @@ def _paths() -> Table:
         },
         "/undo": {"post": _operation("Take back the last edit", {"type": "object"}, "409 422 503")},
         "/history": {"get": _operation("The edits so far", {"type": "array", "items": {"type": "object"}})},
+        "/why": {
+            "get": _operation(
+                "The stored images that speak for an answer",
+                {"type": "array", "items": {"type": "object"}},
+                "400 404",
+                [again],
+            )
+        },
         "/queue": {
             "get": _operation("The images to label next", {"type": "array", "items": _ref("Answer")}),
         },
@@ -153,7 +164,13 @@ def _schemas() -> Table:
             stored=whole,
             children={"type": "array", "items": _ref("Tree")},
         ),
-        "Edit": {"type": "object"},
+        "Edit": {
+            "type": "object",
+            "required": ["edit"],
+            "properties": {"edit": {"enum": list(VERBS)}, "level": whole},
+            "additionalProperties": True,
+            "description": "Other values: what Learner.edit takes, such as label, labels, into, new, parent",
+        },
     }
 
 

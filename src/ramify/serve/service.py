@@ -20,7 +20,7 @@ from ramify.learner.saving import name_of
 from ramify.serve.answering import Answer, Answering, Pixels
 from ramify.serve.asked import Asked, png
 from ramify.serve.limits import Limits, Rate
-from ramify.serve.metrics import Requests, metric
+from ramify.serve.metrics import Requests, Series, metric
 from ramify.serve.teaching import Teaching
 
 
@@ -156,9 +156,9 @@ class Service:
         if since is not None:
             yield from metric("save_age_seconds", "gauge", "Time since the last save.", monotonic() - since)
         yield from metric("failing", "gauge", "1 where learning or saving fails.", not self.health()[0])
-        sizes = {(("level", str(h)),): len(learner.labels(h)) for h in learner.levels}
+        sizes: Series = {(("level", str(h)),): len(learner.labels(h)) for h in learner.levels}
         yield from metric("labels", "gauge", "Labels known, by level.", sizes)
-        last = {
+        last: Series = {
             (("level", level),): value
             for entry in accuracy_log(learner)[-1:]
             for level, value in entry["accuracy"].items()

@@ -178,7 +178,7 @@ class Teaching:
         fresh = []
         for accepted in arrived:
             key = accepted.what.key
-            if key is None or key not in keys and key not in self._keys:
+            if key is None or (key not in keys and key not in self._keys):
                 fresh.append(accepted)
                 keys.add(key or "")
         return fresh
