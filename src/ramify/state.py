@@ -36,7 +36,7 @@ class Stateful:
             if hasattr(current, "restore"):
                 current.restore(state[name])
             else:
-                setattr(self, name, _copied(state[name]))
+                setattr(self, name, copied(state[name]))
 
     def follow(self, change: Change) -> None:
         """Classes have become one or ended, stored samples have moved or gone: bring all along."""
@@ -56,14 +56,15 @@ def moved(value: Any, device: torch.device) -> Any:
 
 
 def _save(value: Any) -> Any:
-    return value.state() if hasattr(value, "restore") else _copied(value)
+    return value.state() if hasattr(value, "restore") else copied(value)
 
 
-def _copied(value: Any) -> Any:
+def copied(value: Any) -> Any:
+    """A state that shares nothing with another."""
     if isinstance(value, torch.Tensor):
         return value.detach().clone()
     if isinstance(value, dict):
-        return {name: _copied(item) for name, item in value.items()}
+        return {name: copied(item) for name, item in value.items()}
     if isinstance(value, np.ndarray):
         return value.copy()
     return copy.deepcopy(value)

@@ -193,7 +193,12 @@ class Editable:
             )
         trainer, back, becomes = self._trainer, undo.inverse, dict[int, int]()
         if digest(now["taxonomy"]) == back["tree"]:
-            self._taxonomy = _as_tree(patched(now, undo.patch)["taxonomy"])
+            self._taxonomy = _as_tree(patched(now["taxonomy"], undo.patch["items"].get("taxonomy")))
+        for name, label in back["labels"].items():
+            again = trainer.classes.find(int(trainer.classes.level_of[int(name)]), label)
+            if again is not None and again != int(name):
+                becomes[again] = int(name)
+            trainer.classes.rename(int(name), label)
         for name, (level, label, first, seen, instead) in back["ended"].items():
             cls, again = int(name), trainer.classes.find(level, label)
             if again is not None:  # taught anew since
@@ -203,11 +208,6 @@ class Editable:
             trainer.classes.seen[instead] = max(0, trainer.classes.seen[instead] - seen)
             trainer.model.heads.copy(instead, cls, max(share, LEAST))
             trainer.model.heads.copy(instead, instead, max(1 - share, LEAST))
-        for name, label in back["labels"].items():
-            again = trainer.classes.find(int(trainer.classes.level_of[int(name)]), label)
-            if again is not None and again != int(name):
-                becomes[again] = int(name)
-            trainer.classes.rename(int(name), label)
         held = {number for number, _ in stored(trainer)}
         samples = {int(n): tuple(labels) for n, labels in back["samples"].items() if int(n) in held}
         becomes |= {int(c): old for c, old in back["begun"].items()}
@@ -230,9 +230,9 @@ class Editable:
             if for_good:
                 self._history.undo.clear()
             else:
-                patch = difference(before, after)
+                patch = difference(before, after) or {"names": list(before), "items": {}}
                 inverse = _backwards(before, after, changed, done)
-                self._history.can_undo(Undo(entry["number"], digest(after), patch or {"names": []}, inverse))
+                self._history.can_undo(Undo(entry["number"], digest(after), patch, inverse))
             return dict(entry)
 
     def _safely(self, before: State, work: Callable[[], Any]) -> Any:

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from ramify.errors import RamifyError
 from ramify.files import write_atomic
+from ramify.state import copied
 
 FILE = "history.jsonl"  # for people; the learner's own file has the same entries and is what counts
 KEPT = 50  # edits that can be taken back
@@ -106,7 +107,7 @@ def difference(before: Any, after: Any) -> dict[str, Any] | None:
             return None
         return {"length": len(before), "rows": places, "values": _take(before, places)}
     same = type(before) is type(after) and not _is_array(before) and before == after
-    return None if same else {"whole": before}
+    return None if same else {"whole": copied(before)}
 
 
 def patched(after: Any, patch: dict[str, Any] | None) -> Any:

@@ -28,13 +28,18 @@ def moved(tree: Taxonomy, level: int, name: str, parent: str) -> Taxonomy:
 
 
 def merged(tree: Taxonomy, level: int, names: Sequence[str], into: str) -> Taxonomy:
-    """Classes of one level as one, with the children of all of them, where the first of `names` stands."""
+    """Classes of one level as one, with the children of all of them, where the first of `names` stands.
+
+    Parents that lose their last child stay, as leaves.
+    """
     above = (*ancestry(tree, level, names[0])[:-1], into)
     for name in names:
         tree.index(level, name)
     ours = set(names)
     return _changed(
-        tree, lambda path: above + path[level:] if len(path) >= level and path[level - 1] in ours else path
+        tree,
+        lambda path: above + path[level:] if len(path) >= level and path[level - 1] in ours else path,
+        level - 1,
     )
 
 
@@ -79,7 +84,7 @@ def _changed(tree: Taxonomy, change: Callable[[Path], Path], leaves: int = 0) ->
     """With each leaf's path changed. What stood above a changed one, `leaves` levels deep, stays."""
     rows, attributes = _rows(tree)
     paths = [change(path) for path in rows]
-    for place, (before, after) in enumerate(zip(rows, paths, strict=True)):
+    for place, (before, after) in enumerate(list(zip(rows, paths, strict=True))):
         left = before[:leaves]
         if left and after[:leaves] != left and not any(path[:leaves] == left for path in paths):
             if after:
