@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from ramify.learner import Learner
     from ramify.serve.service import Service
 
+NEW = {"updates_per_sample": 8.0}  # who teaches by hand has few samples, and waits for each
+
 
 def main(argv: list[str]) -> int:
     """Run `ramify serve`."""
@@ -65,6 +67,7 @@ def _learner(args: argparse.Namespace) -> Learner:
     """The model in the folder, also a run's, or with --new one that knows nothing yet."""
     import torch
 
+    from ramify.cli.learn import settings
     from ramify.learner import Learner
     from ramify.learner.saving import FILE, RUN_FILE
 
@@ -75,10 +78,11 @@ def _learner(args: argparse.Namespace) -> Learner:
                 f"{args.model} holds no model; give a folder that `ramify learn` or `ramify run` has "
                 "written, or --new to begin with a model that knows nothing"
             )
-        return Learner(args.method or "pl-fms", image_size=args.image_size or 64, device=args.device)
-    if args.method or args.image_size:
+        own = {**NEW, **settings(args.set, None)}
+        return Learner(args.method or "canopy", image_size=args.image_size or 64, device=args.device, **own)
+    if args.method or args.image_size or args.set:
         raise RamifyError(
-            f"{args.model} holds a model; --method and --image-size are for --new: leave them out"
+            f"{args.model} holds a model; --method, --image-size and --set are for --new: leave them out"
         )
     return Learner.load(args.model, device=args.device, network=args.network, own_code=args.own_code)
 
@@ -139,7 +143,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--device", choices=("auto", "cpu", "cuda", "mps"), default="auto")
     add("--new", action="store_true", help="begin with a model that knows nothing where MODEL holds none")
-    add("--method", help="of a --new model; default pl-fms")
+    add("--method", help="of a --new model; default canopy")
     add("--image-size", type=int, help="of a --new model; default 64")
+    add(
+        "--set",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="any other setting of a --new model; updates_per_sample is 8 unless it is set",
+    )
     add_own_code(parser)
     return parser

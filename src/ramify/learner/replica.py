@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from itertools import pairwise
 from time import monotonic
 
 import numpy as np
@@ -70,14 +69,13 @@ class Replica:
 
 
 def _told(learner: Learner) -> dict[int, int]:
-    """The parents of classes as stored samples tell that have labels at both levels; the most told counts."""
-    classes, memory = learner._trainer.classes, learner._trainer.memory
-    labels = memory["labels"][: memory.size].astype(np.int64)
-    rows = labels[(labels >= 0).sum(1) > 1]
-    level_of = np.where(rows >= 0, classes.level_of[rows], -1)
+    """The parents of classes as samples tell that have labels at both levels; the most told counts."""
+    trainer, classes = learner._trainer, learner._trainer.classes
+    stored = trainer.memory["labels"][: trainer.memory.size]
+    rows = stored[(stored >= 0).sum(1) > 1].tolist() + [list(sample.labels) for sample in trainer.waiting]
+    above = dict(zip(classes.levels[1:], classes.levels, strict=False))
     told: Counter[tuple[int, int]] = Counter()
-    for above, level in pairwise(classes.levels):
-        both = (level_of == level).any(1) & (level_of == above).any(1)
-        children, parents = (rows[both][level_of[both] == h] for h in (level, above))
-        told.update(zip(children.tolist(), parents.tolist(), strict=True))
+    for row in rows:
+        at = {int(classes.level_of[cls]): cls for cls in row if cls >= 0}
+        told.update((at[h], at[above[h]]) for h in at if above.get(h) in at)
     return {child: parent for (child, parent), _ in reversed(told.most_common())}
