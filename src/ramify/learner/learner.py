@@ -33,6 +33,7 @@ from ramify.learner.prediction import Prediction
 from ramify.learner.prequential import PrequentialLog
 from ramify.learner.shared import SharedTrainer
 from ramify.learner.sure import answered, check_confidence
+from ramify.learner.trust import Trust, trust
 from ramify.learner.why import Reason, reasons
 from ramify.locks import hold_to_write
 from ramify.methods import Settings, find_method, make_settings
@@ -215,6 +216,11 @@ class Learner:
             raise RamifyError("no images were given; a score needs at least one")
         asked = enumerate(zip(levels, names, strict=True))
         return float(np.mean([h in answer.labels and answer.labels[h][i] == name for i, (h, name) in asked]))
+
+    def calibration(self) -> dict[int, Trust]:
+        """How far the answers of each level can be trusted, by samples that were asked before learning."""
+        with self._trainer.turns:
+            return trust(self._trainer)
 
     def hierarchy(self) -> Taxonomy:
         """What the learner has found out about the label tree: the parent its own answers tie each child to.
