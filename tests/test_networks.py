@@ -193,31 +193,6 @@ def test_a_block_that_comes_late_learns_as_if_it_had_been_there():
         torch.testing.assert_close(a, b, rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("late", [1, 30, 3000])
-def test_a_class_learns_at_the_same_pace_whenever_it_comes(late):
-    model, optimizer = make_model(2)
-    generator = torch.Generator().manual_seed(0)
-
-    def step(others=()):
-        gradient = torch.randn(8, generator=generator)
-        model.heads.weights[0].grad = torch.zeros(ROWS, 8)
-        model.heads.weights[0].grad[: model.heads.classes] = gradient
-        model.heads.biases[0].grad = torch.zeros(ROWS)
-        for adam, row in others:
-            row.grad = gradient.clone()
-            adam.step()
-        optimizer.step(1e-2)
-
-    for _ in range(late):
-        step()
-    optimizer.add(model.heads.grow())
-    row = nn.Parameter(model.heads.weights[0][2].detach().clone())
-    own = torch.optim.Adam([row], lr=1e-2)  # which is as old as the class
-    for _ in range(200):
-        step([(own, row)])
-        torch.testing.assert_close(model.heads.weights[0][2], row, rtol=1e-4, atol=1e-5)
-
-
 def test_steps_are_adams():
     model, optimizer = make_model(ROWS)
     plain = nn.Linear(8, ROWS)

@@ -19,6 +19,7 @@ from ramify.typed import Typed
 G = TypeVar("G")
 S = TypeVar("S", bound="Settings")
 Groups = tuple[tuple[str, type[Any]], ...]
+RETIRED = ("optimizer",)  # tables of older files that no longer set anything
 
 
 def check_bounds(
@@ -71,14 +72,6 @@ class AugmentSettings(Typed):
 
 
 @dataclass(frozen=True)
-class OptimizerSettings(Typed):
-    """Adam."""
-
-    row_age: bool = True
-    """Correct the first steps of a late class's row by the age of the row, not by that of the network."""
-
-
-@dataclass(frozen=True)
 class Settings(Typed):
     """A learner's settings; those of a method are added as tables of their own (`with_groups`)."""
 
@@ -92,7 +85,6 @@ class Settings(Typed):
     """Base learning rate of Adam."""
     lr_decay: float = 0.9999
     """Factor on the rate at each update (ER, EWC++, BiC, MIR)."""
-    optimizer: OptimizerSettings = field(default_factory=OptimizerSettings)
     precision: Literal["fp32", "bf16", "auto"] = "fp32"
     """What the backbone computes in; auto: bf16 where the device has it and the network gains by it."""
     network: NetworkSettings = field(default_factory=NetworkSettings)

@@ -88,7 +88,7 @@ class Trainer(Workbench):
         return build_backbone(chosen.name, chosen.stem, chosen.width, draws, inputs.size)
 
     def _new_optimizer(self) -> Optimizer:
-        return Optimizer(self.model, self.settings.lr, self.settings.optimizer.row_age)
+        return Optimizer(self.model, self.settings.lr)
 
     def renew(self) -> None:
         """Forget all that the network has learned; memory stays."""
