@@ -24,7 +24,9 @@ Average = Literal["micro", "macro"]
 def _shared(predictions: Ints, truth: Ints) -> tuple[Floats, Floats, Floats]:
     """|α ∩ β|, |α| and |β| of each image: α the classes answered, β those of its path."""
     if predictions.shape != truth.shape or truth.ndim != 2 or not len(truth):
-        raise RamifyError(f"{predictions.shape} predictions for {truth.shape} truths; give [n, levels] of both")
+        raise RamifyError(
+            f"{predictions.shape} predictions for {truth.shape} truths; give [n, levels] of both"
+        )
     told, true = predictions >= 0, truth >= 0
     both = told & true & (predictions == truth)
     return both.sum(1).astype(float), told.sum(1).astype(float), true.sum(1).astype(float)
@@ -37,7 +39,7 @@ def _ratio(part: Floats, whole: Floats, average: Average) -> float:
 
 
 def hierarchical_precision(predictions: Ints, truth: Ints, average: Average = "micro") -> float:
-    """hP = Σ|α∩β| / Σ|α| (Kiritchenko et al. 2006), or the mean over images of |α∩β| / |α|.
+    """HP = Σ|α∩β| / Σ|α| (Kiritchenko et al. 2006), or the mean over images of |α∩β| / |α|.
 
     An image without an answer has 0.
     """
@@ -46,13 +48,13 @@ def hierarchical_precision(predictions: Ints, truth: Ints, average: Average = "m
 
 
 def hierarchical_recall(predictions: Ints, truth: Ints, average: Average = "micro") -> float:
-    """hR = Σ|α∩β| / Σ|β|, or the mean over images of |α∩β| / |β|."""
+    """HR = Σ|α∩β| / Σ|β|, or the mean over images of |α∩β| / |β|."""
     both, _, true = _shared(predictions, truth)
     return _ratio(both, true, average)
 
 
 def hierarchical_f1(predictions: Ints, truth: Ints, average: Average = "micro") -> float:
-    """hF = 2 hP hR / (hP + hR), of all images together or the mean over images; 0 where both are 0."""
+    """HF = 2 hP hR / (hP + hR), of all images together or the mean over images; 0 where both are 0."""
     both, told, true = _shared(predictions, truth)
     if average == "micro":
         both, told, true = both.sum(keepdims=True), told.sum(keepdims=True), true.sum(keepdims=True)
@@ -60,10 +62,11 @@ def hierarchical_f1(predictions: Ints, truth: Ints, average: Average = "micro") 
 
 
 def weighted_average_precision(predictions: Ints, truth: Ints, tree: Taxonomy) -> float:
-    """wAP = Σ_h n_h / Σ n · P_h: top-1 of each level, weighted by its number of classes (Park et al. 2025)."""
+    """Σ_h n_h / Σ n · P_h (wAP): top-1 of each level, weighted by its classes (Park et al. 2025)."""
     _shared(predictions, truth)
-    right = [float((predictions[:, h] == truth[:, h])[truth[:, h] >= 0].mean()) for h in range(tree.depth)]
-    return float(np.average(right, weights=tree.sizes))
+    asked = (truth >= 0).sum(0)
+    right = ((predictions == truth) & (truth >= 0)).sum(0) / np.maximum(asked, 1)
+    return float(np.average(right, weights=np.array(tree.sizes) * (asked > 0)))
 
 
 def inconsistency(predictions: Ints, tree: Taxonomy) -> float:
@@ -71,36 +74,40 @@ def inconsistency(predictions: Ints, tree: Taxonomy) -> float:
     return 1.0 - consistency(predictions, tree)
 
 
-def preference_score(ranking: npt.NDArray[np.integer], truth: Ints, tree: Taxonomy) -> float:
-    """HOPS: how far the order in which leaves are preferred follows the tree, 1 the best order, 0 the worst.
+def preference_score(ranking: npt.NDArray[np.integer], truth: Ints, tree: Taxonomy) -> float | None:
+    """HOPS: how far the order in which classes are preferred follows the tree, 1 the best order, 0 the worst.
 
-    `ranking` [n, leaves] has the leaves of each image from the most to the least probable, −1 for leaves not
-    known, at its end; `truth` [n] the true leaf. In the order that the tree asks for (Sani and Anand 2026) no
-    leaf stands before one that is nearer to the truth, by the height of the common ancestor. Compared are the
-    heights at each rank with those of that order, Σ_k w_k |h_k − h*_k| with w_k = 1 / k, and the sum is
-    divided by that of the reversed order; the weights are ours, the first ranks count most.
+    `ranking` [n, k] has classes of the deepest level from the most to the least probable, −1 at the end for
+    those not known; `truth` [n] the true class there, −1 for none. In the order that the tree asks for (Sani
+    and Anand 2026) no class stands before one that is nearer to the truth, by the height of the common
+    ancestor. With the heights h_k at each rank and h*_k in that order, the score is 1 − Σ_k (h_k − h*_k) / k,
+    the sum as a share of that of the reversed order; the weights 1 / k are ours. None without an image.
     """
-    if ranking.ndim != 2 or ranking.shape[:1] != truth.shape or not len(truth):
-        raise RamifyError(f"{ranking.shape} rankings for {truth.shape} truths; give [n, leaves] and [n]")
+    if ranking.ndim != 2 or ranking.shape[:1] != truth.shape:
+        raise RamifyError(f"{ranking.shape} rankings for {truth.shape} truths; give [n, classes] and [n]")
+    paths, scores = tree.paths(tree.depth), [np.empty(0)]
     weights = 1 / np.arange(1, ranking.shape[1] + 1)
-    scores = []
+    ranking, truth = ranking[truth >= 0], truth[truth >= 0]
     for start in range(0, len(truth), 256):
-        rows, own = ranking[start : start + 256], truth[start : start + 256, None]
+        rows, own = ranking[start : start + 256], truth[start : start + 256]
         known = rows >= 0
-        heights = np.where(known, tree.lca_height(np.maximum(rows, 0), own), -1)
+        heights = (paths[np.maximum(rows, 0)] != paths[own][:, None]).sum(2)
         best = np.sort(np.where(known, heights, tree.depth + 1), 1)
-        worst = -np.sort(-heights, 1)
-        off = (weights * np.abs(heights - best) * known).sum(1)
-        most = (weights * np.abs(worst - best) * known).sum(1)
+        worst = -np.sort(-np.where(known, heights, -1), 1)
+        off = (weights * (heights - best) * known).sum(1)
+        most = (weights * (worst - best) * known).sum(1)
         scores.append(1 - np.divide(off, most, out=np.zeros(len(off)), where=most > 0))
-    return float(np.concatenate(scores).mean())
+    found = np.concatenate(scores)
+    return float(found.mean()) if len(found) else None
 
 
 BUILT_IN = {
     metric.name: metric
     for metric in (
-        Metric("fpa", lambda predictions, truth, tree: path_accuracy(predictions, truth)),
-        Metric("tice", lambda predictions, truth, tree: inconsistency(predictions, tree), lower_is_better=True),
+        Metric("fpa", lambda p, t, tree: path_accuracy(p, t)),
+        Metric(
+            "tice", lambda predictions, truth, tree: inconsistency(predictions, tree), lower_is_better=True
+        ),
         Metric("wap", weighted_average_precision),
         Metric("hp_micro", lambda p, t, tree: hierarchical_precision(p, t)),
         Metric("hr_micro", lambda p, t, tree: hierarchical_recall(p, t)),
