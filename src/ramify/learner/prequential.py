@@ -25,6 +25,7 @@ Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 LEAST = 50  # answers at a level from which its calibration is fitted
 ALARMS = 0.05  # of the samples of known classes, that are taken for new ones
+RECENT = 200  # answers that say where that is: logits grow as the network learns
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +135,7 @@ class PrequentialLog(Stateful):
         """For each level of which enough is known: what its probabilities are worth, and what is unfamiliar.
 
         The first leads from a head's probability to the share of such answers that is right; the second is
-        the score that a share `ALARMS` of the samples of known classes exceeded.
+        the score that a share `ALARMS` of the latest samples of known classes exceeded.
         """
         known = self._fitted
         if known is not None and known[0] is self.truth and known[1] is classes.level_of:
@@ -142,7 +143,7 @@ class PrequentialLog(Stateful):
         found = {level: self.entries(classes, level) for level in classes.levels}
         enough = {level: entries for level, entries in found.items() if len(entries.right) >= LEAST}
         worth = {h: fit_calibration(entries.probability, entries.right) for h, entries in enough.items()}
-        least = {h: float(np.quantile(entries.score, 1 - ALARMS)) for h, entries in enough.items()}
+        least = {h: float(np.quantile(e.score[-RECENT:], 1 - ALARMS)) for h, e in enough.items()}
         self._fitted = self.truth, classes.level_of, worth, least
         return worth, least
 
