@@ -182,3 +182,22 @@ def test_explain_looks_at_the_likely_classes_only(monkeypatch):
     assert one._trainer.cost.images_memory == before + 10
     with pytest.raises(RamifyError, match="k is 0"):
         one.explain(LONG.images[7], k=0)
+
+
+def test_the_log_follows_labels_that_change():
+    one = long_taught()
+    before = one.calibration()[2]
+    names = {"colour 0", "colour 1"}
+    labels, log = [*one._trainer.classes.labels, None], one._trainer.log
+    told = [(labels[t], labels[s], n) for t, s, n in zip(log.truth, log.said, log.new, strict=True)]
+    one.merge(2, ["colour 0", "colour 1"])
+    right = [a == b or {a, b} <= names for a, b, new in told if a.startswith("colour") and b and not new]
+    assert one.calibration()[2].answers == before.answers == len(right)
+    assert one.calibration()[2].accuracy == pytest.approx(np.mean(right))
+    one.undo()
+    assert one.calibration()[2] == before
+    one.forget(2, "colour 3")
+    kept = [a for a, b, new in told if a.startswith("colour") and a != "colour 3" and b and not new]
+    assert one.calibration()[2].answers == len(kept)
+    one.partial_fit(LONG.images[:40], LONG.labels[:40], LONG.levels[:40])
+    assert (one._trainer.log.truth >= 0).all()

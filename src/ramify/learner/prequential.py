@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
+from ramify.change import Follow, class_numbers
 from ramify.classes import Classes
 from ramify.errors import RamifyError
 from ramify.evaluation.calibration import Calibration, fit_calibration
@@ -62,6 +63,7 @@ class PrequentialLog(Stateful):
     """
 
     _state: ClassVar[tuple[str, ...]] = ("truth", "said", "probability", "score", "new", "sample")
+    _follows: ClassVar[Mapping[str, Follow]] = {"truth": class_numbers, "said": class_numbers}
 
     def __init__(self, size: int = 1000, share: float = 1.0) -> None:
         self.size = whole("log_size", size, 1)

@@ -7,10 +7,12 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
+from ramify.change import Change
 from ramify.errors import RamifyError
 from ramify.learner.prequential import PrequentialLog
 from ramify.learner.turns import Turns
 from ramify.memory import Batch, Sample
+from ramify.memory.store import SAMPLE, Columns
 from ramify.methods import Trainer
 from ramify.methods.trainer import Label
 from ramify.state import State
@@ -24,6 +26,7 @@ class SharedTrainer(Trainer):
     """
 
     _state: ClassVar[tuple[str, ...]] = (*Trainer._state, "log")
+    columns: ClassVar[Columns] = {"sample": SAMPLE}
 
     def __init__(self, *args: Any, log: PrequentialLog, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -57,7 +60,13 @@ class SharedTrainer(Trainer):
 
     def _arrive(self, sample: Sample) -> None:
         self.turns.give_way()
+        sample.values["sample"] = self.samples
         super()._arrive(sample)
+
+    def follow(self, change: Change) -> None:
+        """Let all follow an edit of classes and memory, the log as well."""
+        super().follow(change)
+        self.log.follow(change)
 
     def restore(self, state: State) -> None:
         """Become the learner that gave `state`; one that was saved before there was a log begins it."""
