@@ -1,4 +1,4 @@
-"""The page of a served model in a real browser: asked, corrected, taught, its labels changed and changed back."""
+"""The page of a served model in a real browser: asked, corrected, taught, its labels changed and back."""
 
 from __future__ import annotations
 
@@ -87,16 +87,23 @@ def served(toolbox: Path, tmp_path: Path) -> Iterator[tuple[Service, str]]:
         service.close()
 
 
-DROP = """([name, bytes]) => {
+FILE = """([name, bytes]) => {
   const data = new DataTransfer();
   data.items.add(new File([new Uint8Array(bytes)], name, { type: "image/png" }));
-  document.getElementById("drop").dispatchEvent(new DragEvent("drop", { dataTransfer: data, bubbles: true, cancelable: true }));
+"""
+DROP = (
+    FILE
+    + """
+  const about = { dataTransfer: data, bubbles: true, cancelable: true };
+  document.getElementById("drop").dispatchEvent(new DragEvent("drop", about));
 }"""
-PASTE = """([name, bytes]) => {
-  const data = new DataTransfer();
-  data.items.add(new File([new Uint8Array(bytes)], name, { type: "image/png" }));
+)
+PASTE = (
+    FILE
+    + """
   dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, bubbles: true }));
 }"""
+)
 
 
 def test_a_photo_is_dropped_answered_corrected_and_the_next_answer_is_another(
@@ -165,7 +172,7 @@ def test_a_label_is_merged_and_that_is_taken_back(browser: Any, served: tuple[Se
 def test_what_other_programs_asked_waits_to_be_labelled(browser: Any, served: tuple[Service, str]) -> None:
     from serving import ask
 
-    service, url = served
+    url = served[1]
     port = int(url.rstrip("/").rpartition(":")[2])
     for seed in range(3):
         ask(port, "POST", "/predict", png(photo((120, 120, 120), seed)))
@@ -196,22 +203,35 @@ def test_the_page_fits_a_phone_and_can_be_read(
         contrast = page.evaluate(CONTRAST)
         assert contrast
         assert min(contrast.values()) >= 4.5, contrast
-        unnamed = page.evaluate(
-            "[...document.querySelectorAll('button, input')].filter(e => !(e.textContent.trim() || e.ariaLabel || e.labels?.length)).length"
-        )
+        unnamed = page.evaluate(UNNAMED)
         assert unnamed == 0
 
 
+UNNAMED = """() => [...document.querySelectorAll("button, input")].filter(
+  (part) => !(part.textContent.trim() || part.ariaLabel || part.labels?.length)).length"""
 CONTRAST = """() => {
   const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
-  const rgb = (colour) => { canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1); return [...canvas.getImageData(0, 0, 1, 1).data]; };
-  const light = ([r, g, b]) => [r, g, b].map((v) => { v /= 255; return v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; }).reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
-  const behind = (node) => { for (let at = node; at; at = at.parentElement) { const c = rgb(getComputedStyle(at).backgroundColor); if (c[3] > 250) return c; } return [255, 255, 255]; };
+  const rgb = (colour) => {
+    canvas.clearRect(0, 0, 1, 1);
+    canvas.fillStyle = colour;
+    canvas.fillRect(0, 0, 1, 1);
+    return [...canvas.getImageData(0, 0, 1, 1).data];
+  };
+  const linear = (v) => (v / 255 <= 0.04045 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4);
+  const light = ([r, g, b]) => 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b);
+  const behind = (node) => {
+    for (let at = node; at; at = at.parentElement) {
+      const colour = rgb(getComputedStyle(at).backgroundColor);
+      if (colour[3] > 250) return colour;
+    }
+    return [255, 255, 255];
+  };
   const found = {};
   for (const node of document.querySelectorAll("h1, h2, p, span, button, label, dt, dd, figcaption, a")) {
     if (!node.textContent.trim() || !node.offsetParent || node.disabled || node.children.length) continue;
     const [a, b] = [light(rgb(getComputedStyle(node).color)), light(behind(node))];
-    found[`${node.tagName} ${node.className} ${node.textContent.trim().slice(0, 20)}`] = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    const name = `${node.tagName} ${node.className} ${node.textContent.trim().slice(0, 20)}`;
+    found[name] = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
   }
   return found;
 }"""

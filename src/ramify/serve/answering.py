@@ -17,7 +17,9 @@ from ramify.hierarchy import decode
 from ramify.learner import Learner
 from ramify.learner.labels import Label
 from ramify.learner.learner import Decode
+from ramify.learner.prediction import Prediction
 from ramify.learner.replica import Replica
+from ramify.learner.sure import answered, check_confidence
 
 TOGETHER = 32  # questions in one pass
 Told = tuple[Label, float]
@@ -34,10 +36,23 @@ class Answer:
     """The label of each level with its probability, down to where the path ends."""
     top: dict[int, list[Told]]
     """The most probable labels of each level's head."""
+    confidence: dict[int, float]
+    """How often such answers have been right, at the levels where enough is known of that."""
+    new: list[int]
+    """The levels at which the image looks like none of the labels."""
     margin: float
     """The least lead of a label of the path over the next of its level: 0 is a toss-up."""
     feature: NDArray[np.float32]
     """Of length 1."""
+
+
+@dataclass(frozen=True, eq=False)
+class Asking:
+    """A question: an image, how the answer is to be read, and how sure it has to be."""
+
+    pixels: Pixels
+    way: Decode = "path"
+    confidence: float | None = None
 
 
 class Answering:
@@ -45,7 +60,7 @@ class Answering:
 
     def __init__(self, replica: Replica, top: int = 5) -> None:
         self.replica, self.top = replica, top
-        self._waiting: deque[tuple[Pixels, Decode, Future[Answer]]] = deque()
+        self._waiting: deque[tuple[Asking, Future[Answer]]] = deque()
         self._changed = threading.Condition()
         self._closing = False
         self._thread = threading.Thread(target=self._work, name="answering")
@@ -61,13 +76,15 @@ class Answering:
             self._changed.notify_all()
         self._thread.join()
 
-    def ask(self, pixels: Pixels, way: Decode = "path") -> Future[Answer]:
+    def ask(self, asking: Asking) -> Future[Answer]:
         """The answer, when there is one."""
+        if asking.confidence is not None:
+            check_confidence(self.replica.now._trainer, asking.confidence)
         answer: Future[Answer] = Future()
         with self._changed:
             if self._closing:
                 raise RamifyError("the server is ending; ask again later")
-            self._waiting.append((pixels, way, answer))
+            self._waiting.append((asking, answer))
             self._changed.notify()
         return answer
 
@@ -79,50 +96,56 @@ class Answering:
                     return
                 asked = [self._waiting.popleft() for _ in range(min(TOGETHER, len(self._waiting)))]
             try:
-                answers = answer(self.replica.now, [a[0] for a in asked], [a[1] for a in asked], self.top)
-                for (_, _, future), found in zip(asked, answers, strict=True):
+                answers = answer(self.replica.now, [asking for asking, _ in asked], self.top)
+                for (_, future), found in zip(asked, answers, strict=True):
                     future.set_result(found)
             except Exception as error:
-                for _, _, future in asked:
+                for _, future in asked:
                     if not future.done():
                         future.set_exception(error)
 
 
-def answer(learner: Learner, images: Sequence[Pixels], ways: Sequence[Decode], top: int) -> list[Answer]:
+def answer(learner: Learner, asked: Sequence[Asking], top: int) -> list[Answer]:
     """Answers from one pass; each may be read in a way of its own."""
     trainer, classes = learner._trainer, learner._trainer.classes
+    found: dict[int, Answer] = {}
     with trainer.turns:
         trainer.prepare()
-        features, logits = trainer.embed(torch.from_numpy(np.stack(images)), trainer._answering)
-        log = trainer.levels.log_probabilities(logits)
-        chosen = np.empty((len(images), len(classes.levels)), np.int64)
-        for way in set(ways):
-            rows = [row for row, own in enumerate(ways) if own == way]
-            tree = np.empty((0, 0), np.int64) if way == "heads" else learner._ancestors()
-            chosen[rows] = decode(way, classes, log[rows], tree)
-    probabilities = np.exp(log)
-    unit = torch.nn.functional.normalize(features.float()).cpu().numpy()
-    return [_told(learner, *row, top) for row in zip(chosen.tolist(), probabilities, unit, strict=True)]
+        images = torch.from_numpy(np.stack([asking.pixels for asking in asked]))
+        features, logits = trainer.embed(images, trainer.answering)
+        log, energies = trainer.levels.log_probabilities(logits), trainer.levels.energies(logits)
+        unit = torch.nn.functional.normalize(features.float()).cpu().numpy()
+        for way, confidence in {(asking.way, asking.confidence) for asking in asked}:
+            rows = [row for row, own in enumerate(asked) if (own.way, own.confidence) == (way, confidence)]
+            chosen = decode(way, classes, log[rows], learner._read_through(way))
+            said = answered(trainer, chosen, log[rows], energies[rows], way, confidence)
+            for place, row in enumerate(rows):
+                found[row] = _told(learner, said, place, np.exp(log[row]), unit[row], top)
+    return [found[row] for row in range(len(asked))]
 
 
 def _told(
     learner: Learner,
-    chosen: list[int],
+    said: Prediction,
+    place: int,
     probabilities: NDArray[np.float64],
     feature: NDArray[np.float32],
     top: int,
 ) -> Answer:
+    """One row of what was said, with the rivals of its labels."""
     classes = learner._trainer.classes
     path: dict[int, Told] = {}
     best: dict[int, list[Told]] = {}
     margin = 1.0
-    for level, cls in zip(classes.levels, chosen, strict=True):
+    for level in classes.levels:
         own = classes.of_level(level)
         order = own[np.argsort(-probabilities[own], kind="stable")]
         best[level] = [(classes.labels[c], float(probabilities[c])) for c in order[:top]]
-        if cls >= 0:
-            path[level] = (classes.labels[cls], float(probabilities[cls]))
-            others = order[order != cls]
-            rival = float(probabilities[others[0]]) if len(others) else 0.0
-            margin = min(margin, path[level][1] - rival)
-    return Answer(learner.samples, path, best, margin, feature)
+        label = said.labels[level][place]
+        if label is not None:
+            path[level] = (label, float(said.probabilities[level][place]))
+            rivals = [probability for other, probability in best[level][:2] if other != label]
+            margin = min([margin, *(path[level][1] - rival for rival in rivals[:1])])
+    sure = {h: round(float(said.confidences[h][place]), 4) for h in path if h in said.confidences}
+    new = [h for h, flags in said.new.items() if flags[place]]
+    return Answer(learner.samples, path, best, sure, new, margin, feature)

@@ -14,7 +14,7 @@ from ramify.errors import RamifyError
 from ramify.hierarchy import DECODINGS
 from ramify.learner.labels import Label
 from ramify.reports.live import LOCAL, admits
-from ramify.serve.answering import Pixels
+from ramify.serve.answering import Asking, Pixels
 from ramify.serve.asked import name_of, png
 from ramify.serve.commands import Edited, Taught
 from ramify.serve.metrics import TYPE
@@ -181,10 +181,18 @@ class Doors:
         if not self.service.learner.samples and not self.service.learner.levels:
             raise Refused(409, "the model has learned nothing yet; teach it first: POST /learn")
         pixels = await self._pixels(request)
-        answer = await asyncio.wrap_future(self.service.answering.ask(pixels, way))  # type: ignore[arg-type]
+        asking = Asking(pixels, way, self._confidence(request))  # type: ignore[arg-type]
+        answer = await asyncio.wrap_future(self.service.answering.ask(asking))
         if _one(request, "keep") != "0":
             self.service.asked.add(pixels, answer)
         return _json({"image": name_of(pixels)} | told(answer))
+
+    def _confidence(self, request: Request) -> float | None:
+        text = _one(request, "confidence")
+        try:
+            return None if text is None else float(text)
+        except ValueError:
+            raise Refused(400, f"confidence is {text!r:.20}; it is a number such as 0.9") from None
 
     async def learn(self, request: Request) -> Response:
         """Take an image with its labels; it is on the disk when this is answered."""

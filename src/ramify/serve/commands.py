@@ -9,19 +9,16 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from ramify.errors import RamifyError
 from ramify.learner import Learner
 from ramify.learner.edits import VERBS
 from ramify.learner.labels import Label, as_pairs
-from ramify.learner.manifest import accuracy_log
 from ramify.learner.samples import as_ids, as_source
 from ramify.serve.journal import Entry
 from ramify.taxonomy import Taxonomy
 from ramify.typed import shown
 
-ENTRY = 100  # samples in one entry of the accuracy log
 Pairs = tuple[tuple[int, Label], ...]
 
 
@@ -50,11 +47,10 @@ class Taught:
         return Entry({"do": "learn"} | about, self.pixels.tobytes())
 
     def carry_out(self, learner: Learner) -> None:
-        """Ask, then learn."""
+        """Learn."""
         if self.grows and learner.taxonomy is not None:
             learner.taxonomy = grown(learner.taxonomy, self.labels)
         images, told = torch.tensor(self.pixels)[None], [dict(self.labels)]
-        _ask(learner, images, told[0])
         learner.partial_fit(images, told, ids=None if self.key is None else [self.key], source=self.source)
 
 
@@ -125,16 +121,3 @@ def grown(tree: Taxonomy, labels: Iterable[tuple[int, Label]]) -> Taxonomy:
     if any(list(row[: len(path)]) == path for row in rows):
         return tree
     return Taxonomy.from_rows([*rows, path])
-
-
-def _ask(learner: Learner, images: Tensor, told: dict[int, Label]) -> None:
-    notes = learner.notes.setdefault("learn", {"manifests": [], "log": [], "open": {}})
-    known = {h: label for h, label in told.items() if h in learner.levels and label in learner.labels(h)}
-    if known:
-        answer = learner.predict(images)
-        for level, label in known.items():
-            tally = notes["open"].setdefault(str(level), [0, 0])
-            tally[0] += answer.labels[level][0] == label
-            tally[1] += 1
-    if sum(asked for _, asked in notes["open"].values()) >= ENTRY:
-        notes |= {"log": accuracy_log(learner), "open": {}}

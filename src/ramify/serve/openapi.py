@@ -57,6 +57,9 @@ def _paths() -> Table:
                 "413 415 409 400 404",
                 [
                     _query("decode", "how the answer is read", {"enum": list(DECODINGS), "default": "path"}),
+                    _query(
+                        "confidence", "0.9: only labels that are right nine times in ten", {"type": "number"}
+                    ),
                     _query("keep", "0: the image is not kept to be labelled", {"enum": ["0"]}),
                     again,
                 ],
@@ -146,7 +149,7 @@ def _ref(name: str) -> Table:
 def _schemas() -> Table:
     text, number, whole = {"type": "string"}, {"type": "number"}, {"type": "integer"}
     label = {"type": ["string", "integer"]}
-    told = _object(level=whole, label=label, probability=number)
+    told = _object(level=whole, label=label, probability=number, confidence={"type": ["number", "null"]})
     return {
         "Error": _object(error=text),
         "Answer": _object(
@@ -155,6 +158,7 @@ def _schemas() -> Table:
             path={"type": "array", "items": told},
             top={"type": "object", "additionalProperties": {"type": "array", "items": told}},
             margin=number,
+            new={"type": "array", "items": whole},
         ),
         "Receipt": _object(number=whole, ahead=whole, again={"type": "boolean"}, labels={"type": "object"}),
         "Tree": _object(

@@ -15,9 +15,9 @@ from ramify.errors import RamifyError
 from ramify.learner import Learner
 from ramify.learner.folder import ModelFolder
 from ramify.learner.labels import Label
-from ramify.learner.manifest import accuracy_log
 from ramify.learner.saving import name_of
-from ramify.serve.answering import Answer, Answering, Pixels
+from ramify.learner.trust import course
+from ramify.serve.answering import Answer, Answering, Asking, Pixels
 from ramify.serve.asked import Asked, png
 from ramify.serve.limits import Limits, Rate
 from ramify.serve.metrics import Requests, Series, metric
@@ -118,7 +118,7 @@ class Service:
             "asked": len(self.asked),
             "levels": {str(h): len(learner.labels(h)) for h in learner.levels},
             "tree": "given" if learner.taxonomy is not None else "found",
-            "log": accuracy_log(learner),
+            "log": course(learner._trainer),
         }
 
     def health(self) -> tuple[bool, dict[str, Any]]:
@@ -160,10 +160,10 @@ class Service:
         yield from metric("labels", "gauge", "Labels known, by level.", sizes)
         last: Series = {
             (("level", level),): value
-            for entry in accuracy_log(learner)[-1:]
+            for entry in course(learner._trainer)[-1:]
             for level, value in entry["accuracy"].items()
         }
-        yield from metric("accuracy", "gauge", "Right before learning, of the last entry of the log.", last)
+        yield from metric("accuracy", "gauge", "Right before learning, of the last part of the log.", last)
         yield from self.requests.lines()
 
     # ---- what it is told
@@ -206,7 +206,7 @@ class Service:
     def renew(self, most: int = 64) -> None:
         """Ask again about some of the images whose answers come from an earlier model."""
         stale = self.asked.stale(self.learner.samples, most)
-        for question, answer in [(q, self.answering.ask(q.pixels)) for q in stale]:
+        for question, answer in [(q, self.answering.ask(Asking(q.pixels))) for q in stale]:
             self.asked.renew(question.name, answer.result())
 
 
@@ -216,7 +216,7 @@ def _met(learner: Learner) -> list[Node]:
     if not len(trainer.classes):
         return []
     with trainer.turns:
-        classes, ancestors, counts = trainer.classes, learner._ancestors(), trainer.memory.counts
+        classes, ancestors, counts = trainer.classes, learner._read_through("path"), trainer.memory.counts
         found = []
         for level in classes.levels:
             for cls in classes.of_level(level).tolist():
@@ -246,7 +246,11 @@ def told(answer: Answer) -> dict[str, Any]:
     """An answer as JSON has it."""
     return {
         "samples": answer.samples,
-        "path": [_pair(level, *pair) for level, pair in answer.path.items()],
+        "path": [
+            _pair(level, *pair) | {"confidence": answer.confidence.get(level)}
+            for level, pair in answer.path.items()
+        ],
+        "new": answer.new,
         "top": {str(level): [_pair(level, *pair) for pair in best] for level, best in answer.top.items()},
         "margin": round(answer.margin, 4),
     }

@@ -86,7 +86,7 @@ function drawCard() {
   at("caption").textContent = current.file ?? "from the queue, as the model sees it";
   const path = answer?.path ?? [];
   at("question").textContent = problem ? "This file cannot be used" : !answer ? "Looking…" : taught ? `Taught as ${taught}` : path.length ? "Is this right?" : "What is it?";
-  if (answer?.new && !taught) at("question").append(" ", make("span", { class: "badge warn" }, "new?"));
+  if (answer?.new?.includes(path.at(-1)?.level) && !taught) at("question").append(" ", make("span", { class: "badge warn" }, "new?"));
   at("path").replaceChildren(...path.map((step) => bar(step)));
   const finest = path.at(-1);
   const others = finest && !taught ? (answer.top[finest.level] ?? []).filter((other) => other.label !== finest.label).slice(0, 3) : [];
