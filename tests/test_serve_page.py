@@ -61,8 +61,8 @@ def toolbox(tmp_path_factory: pytest.TempPathFactory) -> Path:
         updates_per_sample=8,
         device="cpu",
     )
-    images = np.stack([photo(c, seed, 16) for seed in range(12) for c in COLOURS.values()])
-    learner.partial_fit(images, [dict(enumerate(path, 1)) for _ in range(12) for path in COLOURS])
+    images = np.stack([photo(c, seed, 16) for seed in range(7) for c in COLOURS.values()])
+    learner.partial_fit(images, [dict(enumerate(path, 1)) for _ in range(7) for path in COLOURS])
     folder = tmp_path_factory.mktemp("model")
     learner.save(folder)
     return folder
@@ -146,7 +146,7 @@ def test_a_photo_is_dropped_answered_corrected_and_the_next_answer_is_another(
     end = time.monotonic() + 30
     while service.teaching.waiting and time.monotonic() < end:
         time.sleep(0.02)
-    assert service.teaching.learner.samples == 36 + 5
+    assert service.teaching.learner.samples == 21 + 5
 
 
 def test_a_label_is_merged_and_that_is_taken_back(browser: Any, served: tuple[Service, str]) -> None:

@@ -122,7 +122,10 @@ async function teach(labels, grows = false) {
   const photo = current;
   const words = labels.map(([, label]) => label).join(" › ");
   try {
-    if (!photo.blob) photo.blob = await (await fetch(photo.url)).blob(); // it leaves the queue
+    if (!photo.blob) { // it leaves the server's queue
+      photo.blob = await (await fetch(photo.url)).blob();
+      photo.url = URL.createObjectURL(photo.blob);
+    }
     let receipt;
     try {
       receipt = await learn(photo.image ?? photo.blob, labels, grows);
