@@ -327,6 +327,23 @@ def test_every_answer_is_of_its_level(case):
             assert len(met) == IMAGES or way in ("path", "up")
 
 
+@MANY
+@given(answers(), st.data())
+def test_a_class_that_has_ended_is_as_if_never_met(case, data):
+    tree, classes, log, _ = case
+    gone = data.draw(st.sampled_from(range(len(classes))))
+    kept = np.delete(np.arange(len(classes)), gone)
+    classes.end(gone)
+    if not len(kept):
+        return
+    rest = meet((int(classes.level_of[c]), classes.labels[c]) for c in kept)
+    log[:, gone] = -np.inf
+    for way in DECODINGS:
+        said = decode(way, classes, log, ancestors_in(tree, classes))
+        as_if = decode(way, rest, log[:, kept], ancestors_in(tree, rest))
+        np.testing.assert_array_equal(said, np.append(kept, -1)[as_if], way)
+
+
 def test_heads_that_are_sure_and_contradict_each_other_are_read_by_all():
     """Probabilities of 0: logarithms of -inf must not become a wrong answer or a failure."""
     tree = Taxonomy.from_rows([("a", "x"), ("a", "y"), ("b", "z")])

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from ramify.classes import Classes
 from ramify.errors import RamifyError
 from ramify.hierarchy.ends import OTHERS, answer_ends, path_log
-from ramify.hierarchy.ties import is_last, own_column
+from ramify.hierarchy.ties import is_last, level_sizes, own_column
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -32,8 +32,8 @@ def path(classes: Classes, log: Floats, ancestors: Ints) -> Ints:
     It ends at a class below which none has been met, at the level that `answer_ends` finds. An ancestor that
     is not known may be any of its level's n classes: 1/n. It is -1 in the path, as are levels below its end.
     """
-    paths, sizes = ancestors[is_last(ancestors)], np.bincount(own_column(ancestors))
-    return _of_length(paths, path_log(log, paths, sizes), answer_ends(log, ancestors))
+    paths = ancestors[is_last(ancestors)]
+    return _of_length(paths, path_log(log, paths, level_sizes(ancestors)), answer_ends(log, ancestors))
 
 
 def crm(classes: Classes, log: Floats, ancestors: Ints) -> Ints:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ramify.hierarchy.ties import is_last, own_column
+from ramify.hierarchy.ties import is_last, level_sizes, own_column
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -34,7 +34,7 @@ def answer_ends(log: Floats, ancestors: Ints) -> Ints:
     found = np.full(len(log), depth - 1, np.int64)
     if (own[last] == depth - 1).all():
         return found
-    probabilities, sizes = np.exp(log), np.bincount(own, minlength=depth)
+    probabilities, sizes = np.exp(log), level_sizes(ancestors)
     doubt = np.array([_doubt(ancestors, own, last, column, sizes[column]) for column in range(depth)])
     stays = np.where(last, 1 - doubt[own], 0.0)  # the share of each class that ends there
     goes_on = np.stack([(probabilities * (1 - stays))[:, own == k].sum(1) for k in range(depth)], 1)

@@ -24,7 +24,7 @@ def ancestors_in(tree: Taxonomy, classes: Classes, by_index: bool = False) -> In
     levels = classes.levels
     found = np.full((len(classes), len(levels)), -1, np.int64)
     met = {level: np.full(len(tree.names(level)), -1, np.int64) for level in levels}
-    for cls, (level, label) in enumerate(zip(classes.level_of.tolist(), classes.labels, strict=True)):
+    for cls, level, label in classes:
         met[level][label if by_index else tree.index(level, str(label))] = cls
     for level in levels:
         place, own = np.nonzero(met[level] >= 0)[0], met[level][met[level] >= 0]
@@ -97,15 +97,24 @@ def found_tree(bench: Workbench) -> Ties:
 
 
 def own_column(ancestors: Ints) -> Ints:
-    """The column of each class's own level: the last that is known."""
-    found: Ints = ancestors.shape[1] - 1 - (ancestors[:, ::-1] >= 0).argmax(1)
-    return found
+    """The column of each class's own level: the last that is known; -1 for a class that has ended."""
+    known = ancestors >= 0
+    return np.where(known.any(1), ancestors.shape[1] - 1 - known[:, ::-1].argmax(1), -1)
+
+
+def level_sizes(ancestors: Ints) -> Ints:
+    """How many classes each level met has."""
+    own = own_column(ancestors)
+    return np.bincount(own[own >= 0], minlength=ancestors.shape[1])
 
 
 def is_last(ancestors: Ints) -> npt.NDArray[np.bool_]:
-    """Whether a class is the end of its path: no class of a finer level lies below it."""
+    """Whether a class is the end of its path: no class of a finer level lies below it.
+
+    A class that has ended, without a level of its own, is none.
+    """
     above = ancestors.copy()
     above[np.arange(len(above)), own_column(ancestors)] = -1
-    last = np.ones(len(ancestors), bool)
+    last: npt.NDArray[np.bool_] = np.any(ancestors >= 0, axis=1)
     last[above[above >= 0]] = False
     return last

@@ -50,7 +50,7 @@ def build_stream(
         rule.check(count, tree, own)
         image, level, task = (np.asarray(part) for part in rule.arrivals(seen, tree, rng, count, own))
     _check(rule, (image, level, task), (len(seen), tree.depth, count))
-    del kept, seen  # the arrays of a large stream take most of its memory: none is kept for longer than needed
+    del kept, seen  # a large stream takes most of the memory: no array is kept without need
     order = np.lexsort((rng.random(len(image)), task))
     image = image[order] if there is None else there[image[order]]
     level = level[order]
