@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ramify.errors import RamifyError
 from ramify.pixels import check_values
+from ramify.randomness import Generators
 from ramify.typed import shown, whole
 
 Values = npt.NDArray[Any] | Tensor
@@ -81,6 +82,10 @@ class FeatureInputs:
         finite = torch.isfinite(values) if isinstance(values, Tensor) else np.isfinite(values)
         if learned and not bool(finite.all()):
             raise RamifyError(f"{self.what} hold NaN or infinite values; leave those samples out")
+
+    def take(self, values: Values, rng: Generators) -> Tensor:
+        """What has arrived, checked before, as it is kept."""
+        return as_tensor(values)
 
     def ready(self, values: Tensor) -> Tensor:
         """Stored values as the network takes them; of several views the first."""
