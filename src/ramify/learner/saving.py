@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -208,7 +208,9 @@ def _from_run(
             features=about.features,
             feature_dtype=kept,
             precision=(about.encoder or {}).get("precision", "fp32"),
-            network=network or about.network,
+            network=replace(about.network, name=network)
+            if isinstance(network, str)
+            else network or about.network,
             freeze=about.network.freeze if isinstance(network, nn.Module) else None,
             taxonomy=tree,
             device=device,

@@ -114,10 +114,10 @@ class EncodedInputs(FeatureInputs):
             return given
         if not self.views or self.augment is None:
             return self.encoder(given)
-        seen = [given]
-        for _ in range(self.views):  # image by image: the draws do not depend on how a stream is cut
-            seen.append(torch.cat([self.augment(one[None], rng["views"]) for one in given]))
-        return torch.stack([self.encoder(one) for one in seen], 1)
+        seen = given[:, None].repeat(1, self.views + 1, 1, 1, 1)
+        for views in seen:  # image by image: the draws do not depend on how a stream is cut
+            views[1:] = self.augment(views[1:], rng["views"])
+        return self.encoder(seen.flatten(0, 1)).view(len(given), self.views + 1, -1)
 
     def ready(self, values: Tensor) -> Tensor:
         """Images that are asked about are encoded first."""
