@@ -76,12 +76,21 @@ def save(learner: Learner, path: Path) -> None:
         "taxonomy": None if tree is None else [tree.path(leaf) for leaf in range(tree.leaves)],
         "leaf_attributes": None if tree is None else tree.leaf_attributes,
         "notes": learner.notes,
+        "history": learner._history.entries,
+        "samples": learner._names.state(learner._trainer),
     }
     own = params["network"] if isinstance(params["network"], nn.Module) else None
-    whole = own is None or learner._taking.encoder is not None  # of what is frozen a digest is enough
-    first = {} if whole or own is None else {name: value.cpu() for name, value in own.state_dict().items()}
-    state = {"trainer": learner._trainer.state(), "draws": learner._draws, "first_weights": first}
+    taking = learner._taking
+    frozen = taking.encoder is not None and taking.network is None  # a digest is enough
+    first = {} if own is None or frozen else {name: value.cpu() for name, value in own.state_dict().items()}
+    state = {
+        "trainer": learner._trainer.state(),
+        "draws": learner._draws,
+        "first_weights": first,
+        "undo": learner._history.state(),
+    }
     save_state(path / FILE, state, about)
+    learner._history.write(path)
 
 
 def load(
@@ -120,6 +129,8 @@ def load(
         learner._trainer.restore(state["trainer"])
         learner._draws = state["draws"]
         learner.notes = about["notes"]
+        learner._names.restore(about.get("samples", {}))  # neither is in older files
+        learner._history.restore(about.get("history", []), state.get("undo", {}))
     return learner
 
 
