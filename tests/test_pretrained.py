@@ -386,6 +386,10 @@ def test_a_learner_encodes_images_as_they_come_and_answers_images(tmp_path):
             encoder(toy.images[:5]), frozen().eval()(plain.ready(toy.images[:5])), atol=1e-5, rtol=1e-4
         )
     features = encoder(toy.images)
+    nearest = learner.explain(toy.images[0], k=3)
+    assert [reason.image for reason in nearest] == [None] * 3
+    assert nearest[0].similarity > 0.9
+    assert learner.explain(features=features[:1], k=1)[0].labels == nearest[0].labels
     same_way = toy_learner().partial_fit(features=features, labels=toy.labels, level=toy.levels)
     by_features = same_way.predict_proba(features=features.numpy().astype(np.float64), level=2)
     np.testing.assert_allclose(by_features, learner.predict_proba(toy.images, level=2), atol=1e-3)

@@ -72,6 +72,8 @@ def save(learner: Learner, path: Path) -> None:
         "mean": learner.mean,
         "std": learner.std,
         "seed": learner._trainer.rng.seed,
+        "ask": learner._trainer.log.share,
+        "log_size": learner._trainer.log.size,
         "settings": to_dict(learner._trainer.settings),
         "taxonomy": None if tree is None else [tree.path(leaf) for leaf in range(tree.leaves)],
         "leaf_attributes": None if tree is None else tree.leaf_attributes,
@@ -181,6 +183,7 @@ def _made(
         device=device,
         mean=None if about["mean"] is None else tuple(about["mean"]),
         std=None if about["std"] is None else tuple(about["std"]),
+        **{name: about[name] for name in ("ask", "log_size") if name in about},  # not in older ones
         **settings,
     )
 

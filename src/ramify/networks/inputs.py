@@ -71,7 +71,8 @@ class FeatureInputs:
             return
         allowed = (self.dtype, ARRAY_DTYPES[self.dtype])
         shape = self.kept[1] if learned else self.shape
-        if values.dtype not in allowed or tuple(values.shape[1:]) != shape:
+        shapes = (shape, self.kept[1])  # what is about to be learned may be asked
+        if values.dtype not in allowed or tuple(values.shape[1:]) not in shapes:
             raise RamifyError(
                 f"{self.what} are {values.dtype} of shape {tuple(values.shape)}; they must be "
                 f"{str(self.dtype).removeprefix('torch.')} of shape (n, {', '.join(map(str, shape))})"
