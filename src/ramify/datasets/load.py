@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import re
 from collections import Counter
 from collections.abc import Mapping
@@ -15,8 +14,10 @@ from numpy.typing import NDArray
 
 from ramify.datasets.cache import SPLITS, Cache, Contents, open_or_build, read_names
 from ramify.datasets.dataset import Dataset, Split, fingerprint
+from ramify.datasets.glance import forget
 from ramify.datasets.hf import PREFIX, hf_source
 from ramify.datasets.own import own_source
+from ramify.datasets.places import data_root, decoded
 from ramify.datasets.registry import SOURCES, Source, find_source
 from ramify.errors import RamifyError
 from ramify.taxonomy import Taxonomy, read_taxonomy
@@ -25,16 +26,6 @@ from ramify.typed import whole
 log = logging.getLogger("ramify")
 
 MAX_SIZE = 1024
-
-
-def user_cache() -> Path:
-    """The user's cache folder for ramify."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ramify"
-
-
-def data_root(data_dir: str | Path | None = None) -> Path:
-    """Where datasets live: `data_dir`, else RAMIFY_DATA, else the user's cache folder."""
-    return Path(data_dir or os.environ.get("RAMIFY_DATA") or user_cache()).expanduser()
 
 
 def load_dataset(
@@ -46,6 +37,7 @@ def load_dataset(
     skip_broken: bool = False,
     any_counts: bool = False,
     pad: bool = False,
+    thorough: bool = False,
 ) -> Dataset:
     """Open a dataset by its name, or your own by the path of a folder, a CSV manifest or a Parquet file.
 
@@ -54,9 +46,12 @@ def load_dataset(
     Images are decoded once to `image_size` (None: the dataset's own) below the data folder and memory-mapped.
     `taxonomy`, a tree or what `read_taxonomy` reads, is laid over the classes by their names. `skip_broken`
     leaves out images that cannot be decoded; `any_counts` accepts a tree of other sizes than published; `pad`
-    repeats leaves that are less deep than others downwards.
+    repeats leaves that are less deep than others downwards. A folder that was opened before counts as
+    unchanged where none of its folders has changed; `thorough` looks at every file again.
     """
     root = data_root(data_dir)
+    if thorough:
+        forget(root)
     source = _source(name_or_path, pad)
     size = source.image_size if image_size is None else image_size
     whole("image_size", size, 1, MAX_SIZE)
@@ -71,7 +66,7 @@ def load_dataset(
         _check(source, own, {s: mapping[getattr(contents, s).leaves] for s in SPLITS}, any_counts)
         return contents
 
-    cache = open_or_build(replace(origin, contents=checked), size, _decoded(root), progress, skip_broken)
+    cache = open_or_build(replace(origin, contents=checked), size, decoded(root), progress, skip_broken)
     mapping, own = _lay(tree, cache.taxonomy, source.name)
     leaves = {split: mapping[found] for split, found in cache.leaves.items()}
     _check(source, own, leaves, any_counts)
@@ -107,12 +102,6 @@ def _source(name_or_path: str | Path, pad: bool) -> Source:
     if not path.exists():
         return find_source(str(name_or_path))
     return own_source(path, pad)
-
-
-def _decoded(root: Path) -> Path:
-    """The folder for decoded images: below the data folder, or the user's cache where that is read-only."""
-    nearest = next(p for p in (root, *root.absolute().parents) if p.exists())
-    return (root if os.access(nearest, os.W_OK) else user_cache()) / "decoded"
 
 
 def _check(source: Source, tree: Taxonomy, leaves: Mapping[str, NDArray[np.int64]], any_counts: bool) -> None:
