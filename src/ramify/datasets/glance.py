@@ -18,13 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ramify.datasets.listing import image_files, stamps, told_unread
-from ramify.datasets.places import decoded
+from ramify.datasets.places import kept
 from ramify.errors import RamifyError
 from ramify.files import read_json, write_atomic
 from ramify.typed import from_dict, to_dict
 
 FORMAT = 1
-LISTINGS = "listings"
+LISTINGS = "decoded/listings"
 SETTLED = 2 * 10**9
 """Nanoseconds that a folder must have rested: file systems tell times apart by up to two seconds."""
 
@@ -90,7 +90,7 @@ def recall(folder: Path, root: Path | None) -> Memo | None:
 
 def forget(root: Path) -> None:
     """Let the next look at each folder be at every file."""
-    shutil.rmtree(decoded(root) / LISTINGS, ignore_errors=True)
+    shutil.rmtree(kept(root, LISTINGS), ignore_errors=True)
 
 
 def _remember(memo: Memo, folder: Path, root: Path) -> None:
@@ -104,4 +104,4 @@ def _remember(memo: Memo, folder: Path, root: Path) -> None:
 
 def _place(folder: Path, root: Path) -> Path:
     digest = hashlib.sha256(str(folder.absolute()).encode("utf-8", "surrogateescape")).hexdigest()
-    return decoded(root) / LISTINGS / f"{digest[:16]}.json"
+    return kept(root, LISTINGS) / f"{digest[:16]}.json"

@@ -39,5 +39,8 @@ def _origin(path: Path, name: str, pad: bool, root: Path) -> Origin:
             return parquet_origin(path, name, pad)
         return folder_origin(path, name, pad, root)
     if path.suffix.lower() not in READERS:
-        raise RamifyError(f"{path}: expected a folder of class folders, a .csv manifest or a .parquet file")
+        raise RamifyError(
+            f"{path}: expected a folder of class folders, a .csv manifest, a .parquet file, or features "
+            "(.npz, .safetensors)"
+        )
     return READERS[path.suffix.lower()](path, name, pad)

@@ -16,7 +16,7 @@ def data_root(data_dir: str | Path | None = None) -> Path:
     return Path(data_dir or os.environ.get("RAMIFY_DATA") or user_cache()).expanduser()
 
 
-def decoded(root: Path) -> Path:
-    """The folder for decoded images: below the data folder, or the user's cache where that is read-only."""
+def kept(root: Path, what: str) -> Path:
+    """A folder for what is made: below the data folder, or the user's cache where that is read-only."""
     nearest = next(p for p in (root, *root.absolute().parents) if p.exists())
-    return (root if os.access(nearest, os.W_OK) else user_cache()) / "decoded"
+    return (root if os.access(nearest, os.W_OK) else user_cache()) / what
