@@ -169,14 +169,14 @@ class BiasLayers(Answer):
     def weights(self, trainer: Trainer) -> Weights:
         """Rows of the heads that answer α z + β."""
         self.fit(trainer)
-        heads = trainer.model.heads
+        heads, found = trainer.model.heads, trainer.averaged()
         spare = len(heads.weights) * ROWS - len(self.alpha)
         alpha = torch.cat([self.alpha, self.alpha.new_ones(spare)]).view(-1, ROWS)
         beta = torch.cat([self.beta, self.beta.new_zeros(spare)]).view(-1, ROWS)
-        found = {}
         for k, (weight, bias) in enumerate(zip(heads.weights, heads.biases, strict=True)):
-            found[f"heads.weights.{k}"] = weight.detach() * alpha[k][:, None]
-            found[f"heads.biases.{k}"] = bias.detach() * alpha[k] + beta[k]
+            names = f"heads.weights.{k}", f"heads.biases.{k}"
+            found[names[0]] = found.get(names[0], weight.detach()) * alpha[k][:, None]
+            found[names[1]] = found.get(names[1], bias.detach()) * alpha[k] + beta[k]
         return found
 
     def fit(self, trainer: Trainer) -> None:
@@ -194,7 +194,8 @@ class BiasLayers(Answer):
         if not validation.size or self.before == len(classes):
             return
         batch = validation.batch(np.arange(validation.size))
-        logits = torch.cat([trainer.look(part) for part in torch.split(batch.inputs, LOOK)])
+        asked = trainer.averaged()
+        logits = torch.cat([trainer.look(part, asked) for part in torch.split(batch.inputs, LOOK)])
         logits = logits * self.alpha + self.beta
         trainer.cost.images_memory += len(batch)
         is_new = torch.arange(len(classes), device=device) >= self.before

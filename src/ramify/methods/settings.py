@@ -85,6 +85,8 @@ class Settings(Typed):
     """Base learning rate of Adam."""
     lr_decay: float = 0.9999
     """Factor on the rate at each update (ER, EWC++, BiC, MIR)."""
+    average: float | None = None
+    """Share of the past in averaged weights that answer, an update; 0: none; default: the method's own."""
     precision: Literal["fp32", "bf16", "auto"] = "fp32"
     """What the backbone computes in; auto: bf16 where the device has it and the network gains by it."""
     network: NetworkSettings = field(default_factory=NetworkSettings)
@@ -99,7 +101,7 @@ class Settings(Typed):
             "lr": self.lr,
             "lr_decay": self.lr_decay,
         }
-        check_bounds(above, {"lr_decay": self.lr_decay})
+        check_bounds(above, {"lr_decay": self.lr_decay, "average": self.average or 0.0})
 
     def __getitem__(self, group: type[G]) -> G:
         """The settings of this class that a method has added."""
