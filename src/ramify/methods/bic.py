@@ -16,7 +16,7 @@ from ramify.memory.policies import of_most_frequent
 from ramify.memory.workbench import LOOK, Weights
 from ramify.methods.er import er
 from ramify.methods.recipe import Answer, Recipe, method
-from ramify.methods.settings import Settings, check_bounds
+from ramify.methods.settings import Settings
 from ramify.methods.trainer import Trainer
 from ramify.networks import Targets, cross_entropy
 from ramify.networks.heads import ROWS
@@ -24,7 +24,7 @@ from ramify.networks.levels import like
 from ramify.randomness import Generators
 from ramify.state import State
 from ramify.training.objectives import CrossEntropy
-from ramify.typed import Typed
+from ramify.typed import NotNegative, Positive, Typed, Whole
 
 
 @dataclass(frozen=True)
@@ -33,17 +33,12 @@ class BicSettings(Typed):
 
     validation: float = 0.1
     """Share of the memory that is a class-balanced validation set."""
-    temperature: float = 2.0
+    temperature: Positive = 2.0
     """Softening of the distilled answers."""
-    weight: float = 1.0
+    weight: NotNegative = 1.0
     """Weight of the distillation."""
-    epochs: int = 256
+    epochs: Whole = 256
     """Epochs of fitting the bias layers."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        least = {"bic.weight": self.weight, "bic.epochs": self.epochs}
-        check_bounds({"bic.temperature": self.temperature}, {}, least)
 
 
 class ReservoirAndValidation(Reservoir):

@@ -15,13 +15,13 @@ from ramify.memory import Forward, Policy, Workbench
 from ramify.memory.workbench import LOOK, Weights
 from ramify.methods.er import er
 from ramify.methods.recipe import Answer, Recipe, method
-from ramify.methods.settings import Settings, check_bounds
+from ramify.methods.settings import Settings
 from ramify.methods.trainer import Trainer
 from ramify.networks.closed_form import discriminant
 from ramify.networks.heads import ROWS
 from ramify.randomness import Generators
 from ramify.training.priors import LifetimePrior
-from ramify.typed import Typed
+from ramify.typed import Count, Share, Typed
 
 
 @dataclass(frozen=True)
@@ -30,18 +30,14 @@ class CanopySettings(Typed):
 
     prior: float = 1.0
     """How much of the difference between batches and stream is taken out of the logits."""
-    recent: float = 0.99
+    recent: Share = 0.99
     """Share of the past in the running class frequencies of training batches."""
     closed_form: float = 0.0
     """Weight of the head in closed form, from the memory's features, beside the trained one; 0: none."""
-    shrinkage: float = 0.1
+    shrinkage: Share = 0.1
     """How far its covariance is drawn towards a multiple of the identity."""
-    every: int = 1000
+    every: Count = 1000
     """Updates until it is made anew."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_bounds({}, {"canopy.recent": self.recent})
 
 
 class LevelShares(Policy):

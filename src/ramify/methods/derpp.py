@@ -14,27 +14,23 @@ from ramify.memory import Column, Forward, Workbench
 from ramify.memory.store import Columns
 from ramify.methods.er import er
 from ramify.methods.recipe import Recipe, method
-from ramify.methods.settings import Settings, check_bounds
+from ramify.methods.settings import Settings
 from ramify.networks import cross_entropy
 from ramify.networks.levels import like
 from ramify.randomness import Generators
 from ramify.training.cutmix import unmixed
 from ramify.training.objectives import CrossEntropy
-from ramify.typed import Typed
+from ramify.typed import NotNegative, Typed
 
 
 @dataclass(frozen=True)
 class DerSettings(Typed):
     """DER++."""
 
-    alpha: float = 0.1
+    alpha: NotNegative = 0.1
     """Weight of the distance to the answers that were kept."""
-    beta: float = 0.5
+    beta: NotNegative = 0.5
     """Weight of the labels of stored samples."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_bounds({}, {}, {"derpp.alpha": self.alpha, "derpp.beta": self.beta})
 
 
 class DarkExperience(CrossEntropy):

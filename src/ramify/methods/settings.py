@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
 from ramify.errors import RamifyError
-from ramify.typed import Typed
+from ramify.typed import Count, Decay, Positive, Share, Typed, Whole
 
 G = TypeVar("G")
 S = TypeVar("S", bound="Settings")
@@ -43,65 +43,46 @@ class NetworkSettings(Typed):
 
     name: str = "resnet34"
     """resnet18, resnet34, or package.module:factory for a module that returns a feature."""
-    width: float = 1.0
+    width: Positive = 1.0
     """Factor on the number of channels."""
     stem: Literal["imagenet", "cifar"] = "imagenet"
     """7×7 stride 2 with max-pooling, or 3×3 stride 1 without."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_bounds({"network.width": self.width}, {})
 
 
 @dataclass(frozen=True)
 class AugmentSettings(Typed):
     """What is done to training images."""
 
-    padding: int = 4
+    padding: Whole = 4
     """Random crop after padding by this many pixels."""
     flip: bool = True
     """Mirror half of the images."""
     autoaugment: Literal["cifar10", "imagenet", "none"] = "cifar10"
     """AutoAugment policy, drawn per image."""
-    cutmix: float = 0.5
+    cutmix: Share = 0.5
     """Probability of CutMix at an update, within each level."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_bounds({}, {"augment.cutmix": self.cutmix}, {"augment.padding": self.padding})
 
 
 @dataclass(frozen=True)
 class Settings(Typed):
     """A learner's settings; those of a method are added as tables of their own (`with_groups`)."""
 
-    memory_size: int = 2000
+    memory_size: Count = 2000
     """Samples kept in memory."""
-    batch_size: int = 16
+    batch_size: Count = 16
     """Samples in a training batch, stream and memory together."""
-    updates_per_sample: float = 3.0
+    updates_per_sample: Positive = 3.0
     """Training steps for each sample of the stream."""
-    lr: float = 3e-4
+    lr: Positive = 3e-4
     """Base learning rate of Adam."""
-    lr_decay: float = 0.9999
+    lr_decay: Decay = 0.9999
     """Factor on the rate at each update (ER, EWC++, BiC, MIR)."""
-    average: float | None = None
+    average: Share | None = None
     """Share of the past in averaged weights that answer, an update; 0: none; default: the method's own."""
     precision: Literal["fp32", "bf16", "auto"] = "fp32"
     """What the backbone computes in; auto: bf16 where the device has it and the network gains by it."""
     network: NetworkSettings = field(default_factory=NetworkSettings)
     augment: AugmentSettings = field(default_factory=AugmentSettings)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        above = {
-            "memory_size": self.memory_size,
-            "batch_size": self.batch_size,
-            "updates_per_sample": self.updates_per_sample,
-            "lr": self.lr,
-            "lr_decay": self.lr_decay,
-        }
-        check_bounds(above, {"lr_decay": self.lr_decay, "average": self.average or 0.0})
 
     def __getitem__(self, group: type[G]) -> G:
         """The settings of this class that a method has added."""
