@@ -125,7 +125,7 @@ def typed(hint: Any, value: Any, where: str) -> Any:
     if origin is Annotated:
         found = typed(options[0], value, where)
         for bounds in options[1:]:
-            if not bounds.holds(found):
+            if isinstance(bounds, Bounds) and not bounds.holds(found):
                 raise RamifyError(f"{where} is {shown(value)}; it must be {bounds.words}")
         return found
     if origin is Literal:
