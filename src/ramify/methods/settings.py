@@ -20,7 +20,7 @@ from ramify.typed import Count, Decay, Positive, Share, Typed, Whole
 G = TypeVar("G")
 S = TypeVar("S", bound="Settings")
 Groups = tuple[tuple[str, type[Any]], ...]
-RETIRED = ("optimizer",)  # tables of older files that no longer set anything
+RETIRED = ("optimizer.row_age", "canopy.average")  # fields of older files that no longer set anything
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,17 @@ class Settings(Typed):
 def _rebuild(plain: type[Settings], groups: Groups, values: dict[str, Any]) -> Settings:
     """From one process to another: a class with groups has no name by which it could be found."""
     return (with_groups(plain, dict(groups)) if groups else plain)(**values)
+
+
+def without_retired(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of an older file, without those that are no longer there."""
+    kept = dict(values)
+    for table, name in (one.split(".") for one in RETIRED):
+        if isinstance(kept.get(table), Mapping):
+            kept[table] = {key: value for key, value in kept[table].items() if key != name}
+            if not kept[table]:
+                del kept[table]
+    return kept
 
 
 def field_name(name: str) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ramify.errors import RamifyError
 from ramify.hierarchy import DECODINGS
 from ramify.methods import GROUPS, METHODS, find_method
-from ramify.methods.settings import RETIRED, Settings, field_name, with_groups
+from ramify.methods.settings import Settings, field_name, with_groups, without_retired
 from ramify.streams import SETUPS, find_setup
 from ramify.streams.single_depth import SingleDepth
 from ramify.typed import Count, from_dict, to_dict, whole_seed
@@ -174,7 +174,7 @@ def read_config(values: Any, where: str, own_code: bool = False) -> Config:
 
 def _as_now(values: dict[str, Any]) -> dict[str, Any]:
     """Without what is no longer set; fields that once stood outside of their setup's table, in it."""
-    values = {name: value for name, value in values.items() if name not in RETIRED}
+    values = without_retired(values)
     for name, kind in SETUP_GROUPS.items():
         inside = {f.name: values.pop(f.name) for f in dataclasses.fields(kind) if f.name in values}
         given = {key: value for key, value in inside.items() if value is not None}
