@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,6 +19,8 @@ from ramify.errors import RamifyError
 from ramify.hierarchy import DECODINGS, ancestors_in
 from ramify.hierarchy import decode as read
 from ramify.learner import saving
+from ramify.learner.edits import Editable
+from ramify.learner.history import History
 from ramify.learner.images import Images, as_tensor
 from ramify.learner.labels import (
     Label,
@@ -30,6 +32,7 @@ from ramify.learner.labels import (
     warn_lookalikes,
 )
 from ramify.learner.prediction import Prediction, prediction
+from ramify.learner.samples import Names, as_ids, as_source
 from ramify.learner.shared import SharedTrainer
 from ramify.locks import hold_to_write
 from ramify.methods import Settings, find_method, make_settings
@@ -53,7 +56,7 @@ DEFAULTS: dict[str, Any] = {
 }
 
 
-class Learner:
+class Learner(Editable):
     """Online continual learning on a stream of your own, in scikit-learn's words.
 
     `method` is a name (`ramify methods`), `package.module:name`, or the method itself. `network` is a name, a
@@ -64,6 +67,7 @@ class Learner:
 
     `predict`, `predict_proba`, `score` and `hierarchy` may be called from other threads during `partial_fit`:
     they see the model before or after an update. `notes`, a dict of JSON values of yours, is saved along.
+    Labels may change: see `rename`, `merge`, `split`, `move`, `forget`, `relabel` and `undo`.
     """
 
     def __init__(
@@ -98,6 +102,7 @@ class Learner:
         self.settings = _settings(chosen, memory_size, network, settings)
         self._taxonomy = None if taxonomy is None else read_taxonomy(taxonomy)
         self.notes: dict[str, Any] = {}
+        self._names, self._history = Names(), History()
         own = network if isinstance(network, nn.Module) else None
         inputs = ImageInputs(self.image_size, mean=mean, std=std)
         self._trainer = SharedTrainer(chosen, self.settings, inputs, seed, pick_device(device), own)
@@ -109,20 +114,38 @@ class Learner:
 
     # ---- learning
 
-    def partial_fit(self, images: Images, labels: Iterable[Any], level: Levels = None) -> Learner:
+    def partial_fit(
+        self,
+        images: Images,
+        labels: Iterable[Any],
+        level: Levels = None,
+        *,
+        ids: Sequence[str] | None = None,
+        source: str | None = None,
+    ) -> Learner:
         """Learn from labelled images in the order given, each once.
 
-        `level` is one number or one an image; with a taxonomy it may be left out. A label may also be a table
-        of several, {level: label}, or None where there is none. Labels and levels may be new at any time.
-        Samples gather to a stream batch (half of `batch_size`) before they are trained on. What cannot be
-        used is refused before anything is learned.
+        `level` is one number or one an image; with a taxonomy it may be left out. A label may also be a path
+        from level 1 down, ("fruit", "apple"), a table of several, {level: label}, or None where there is
+        none. Labels and levels may be new at any time. Samples gather to a stream batch (half of
+        `batch_size`) before they are trained on. What cannot be used is refused before anything is learned.
+        `ids` name the images and `source` says where they come from, to correct or forget them later.
         """
         pairs = as_pairs(labels, level, self._trainer.classes, self.taxonomy)
         pixels = as_tensor(images, self.image_size)
         _refuse_unequal(len(pixels), len(pairs))
         if self.taxonomy is None:
             warn_lookalikes(pairs, self._trainer.classes)
-        self._learn(lambda: self._trainer.observe(pixels, pairs))
+        called, origin = as_ids(ids, len(pairs)), as_source(source)
+
+        def work() -> None:
+            first = self._trainer.samples
+            try:
+                self._trainer.observe(pixels, pairs)
+            finally:
+                self._names.take(self._trainer, first, called, origin)
+
+        self._learn(work)
         return self
 
     def flush(self) -> None:

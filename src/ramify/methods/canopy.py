@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -9,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from ramify.change import Follow, anew
 from ramify.hierarchy import Ties
 from ramify.hierarchy.means import MeanAnswers, ties_of
 from ramify.memory import Forward, Policy, Workbench
@@ -67,6 +69,7 @@ class FoundTree(Answer):
     """Answers that are read through the tree in the mean answers of training."""
 
     _state: ClassVar[tuple[str, ...]] = ("answers", "head", "made_at")
+    _follows: ClassVar[Mapping[str, Follow]] = {"made_at": anew(-1)}
 
     def __init__(self, own: CanopySettings) -> None:
         self.own = own

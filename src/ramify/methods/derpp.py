@@ -58,7 +58,8 @@ class DarkExperience(CrossEntropy):
         if len(dark):
             then = bench.stored(batch, dark, "logits").float()[:, : logits.shape[1]]
             now = logits[like(logits, dark), : then.shape[1]]
-            kept = ~then.isnan()
+            going_on = like(logits, bench.classes.level_of > 0)[: then.shape[1]]  # not ended by an edit
+            kept = ~then.isnan() & going_on
             apart = torch.where(kept, now - then.nan_to_num(), 0.0)
             loss = loss + self.own.alpha * apart.square().sum() / kept.sum().clamp(min=1)
         return loss

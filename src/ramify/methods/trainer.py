@@ -13,10 +13,12 @@ import torch
 from torch import Tensor, nn
 
 from ramify.allocator import keep_buffers
+from ramify.change import Change
 from ramify.classes import Classes
 from ramify.errors import RamifyError
 from ramify.hierarchy import Ties, ancestors_in, decode
 from ramify.memory import Batch, Column, Forward, Sample, Workbench, arrived
+from ramify.memory.store import Columns
 from ramify.memory.workbench import LOOK, Cost, Weights
 from ramify.methods.recipe import Method
 from ramify.methods.settings import Settings
@@ -49,6 +51,7 @@ class Trainer(Workbench):
     """A method at work. `observe` takes what arrives; `predict` answers at every level met so far."""
 
     _state: ClassVar[tuple[str, ...]] = (*Workbench._state, "credit", "optimizer", "average")
+    columns: ClassVar[Columns] = {}  # kept with each sample, whatever the method
 
     def __init__(
         self,
@@ -65,7 +68,7 @@ class Trainer(Workbench):
         self.recipe = recipe = method(settings, rng)
         backbone = self._backbone(rng, inputs)
         heads = Heads(feature_size(backbone, inputs), rng["heads"])
-        columns = {"inputs": Column(*inputs.kept)}
+        columns = {"inputs": Column(*inputs.kept), **self.columns}
         for part in recipe.parts().values():
             columns |= getattr(part, "columns", {})
         device = torch.device(device)
@@ -216,7 +219,7 @@ class Trainer(Workbench):
 
     def prepare(self) -> None:
         """Make the model ready to be asked; called by `predict`."""
-        if not len(self.classes):
+        if not self.classes.levels:
             raise RamifyError("nothing has been learned yet; give the learner a sample before asking it")
         self._answering = self.recipe.answer.weights(self)
 
@@ -274,7 +277,16 @@ class Trainer(Workbench):
             found[name] = decode(way, self.classes, log, ancestors)
         return found
 
-    # ---- saving
+    # ---- saving, editing
+
+    def follow(self, change: Change) -> None:
+        """Let the network, the optimiser and the method's parts follow an edit of classes and memory."""
+        self.model.heads.follow(change)
+        self.optimizer.follow(change)
+        self.average.follow(change)
+        for part in self.recipe.parts().values():
+            part.follow(change)
+        self._ties = None
 
     def state(self) -> State:
         """Everything that the next update depends on."""
@@ -295,7 +307,7 @@ class Trainer(Workbench):
         """Become the learner that gave `state`, to the bit."""
         state = {"average": self.average.state()} | moved(state, self.device)  # which older ones do not have
         super().restore(state)
-        self.cost = Cost(**state["cost"])
+        self.cost, self._ties = Cost(**state["cost"]), None
         for name, part in self.recipe.parts().items():
             part.restore(state[name])
         self.waiting = [

@@ -7,9 +7,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from ramify.change import Change
 from ramify.memory import Workbench
 from ramify.memory.workbench import Weights
-from ramify.networks.heads import ROWS
+from ramify.networks.heads import ROWS, join_rows
 from ramify.state import State, Stateful
 
 
@@ -60,6 +61,11 @@ class Average(Stateful):
         if self.decay:
             self._follow(bench)
         return dict(self.values)
+
+    def follow(self, change: Change) -> None:
+        """The rows of the average follow as the network's own."""
+        super().follow(change)
+        join_rows(change, self.values, self.met)
 
     def restore(self, state: State) -> None:
         """Continue from `state`."""

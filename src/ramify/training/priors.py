@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
+from ramify.change import Change, Follow, class_sums
 from ramify.memory import Batch, Forward, Workbench
 from ramify.networks import cross_entropy
 from ramify.networks.levels import like
@@ -29,6 +31,11 @@ class Shifted(CrossEntropy):
         return cross_entropy(forward.logits + shift, forward.targets, bench.levels).mean()
 
 
+def _labels_now(change: Change, batches: list[list[int]]) -> list[list[int]]:
+    """What the labels of some batches have become, without those that are no more."""
+    return [[int(change.classes[c]) for c in labels if change.classes[c] >= 0] for labels in batches]
+
+
 class WindowPrior(Shifted):
     """LAS (Huang et al. 2024): τ · log(share of the class among its level's labels in the latest batches).
 
@@ -36,6 +43,7 @@ class WindowPrior(Shifted):
     """
 
     _state: ClassVar[tuple[str, ...]] = ("latest",)
+    _follows: ClassVar[Mapping[str, Follow]] = {"latest": _labels_now}
 
     def __init__(self, strength: float, window: int) -> None:
         super().__init__()
@@ -60,6 +68,7 @@ class LifetimePrior(Shifted):
     """
 
     _state: ClassVar[tuple[str, ...]] = ("recent",)
+    _follows: ClassVar[Mapping[str, Follow]] = {"recent": class_sums}
 
     def __init__(self, strength: float, memory: float) -> None:
         super().__init__()
