@@ -65,6 +65,8 @@ def save(learner: Learner, path: Path) -> None:
         "mean": learner.mean,
         "std": learner.std,
         "seed": learner._trainer.rng.seed,
+        "ask": learner._trainer.log.share,
+        "log_size": learner._trainer.log.size,
         "settings": to_dict(learner._trainer.settings),
         "taxonomy": None if tree is None else [tree.path(leaf) for leaf in range(tree.leaves)],
         "leaf_attributes": None if tree is None else tree.leaf_attributes,
@@ -168,6 +170,7 @@ def _made(
         device=device,
         mean=tuple(about["mean"]),
         std=tuple(about["std"]),
+        **{name: about[name] for name in ("ask", "log_size") if name in about},  # not in older ones
         **settings,
     )
 

@@ -92,7 +92,7 @@ class Trainer(Workbench):
         self.buffer_size = recipe.rehearse.buffer_size(settings.batch_size)
         self.credit = 0.0
         self.pause: Callable[[], None] = lambda: None  # called between the updates of long training
-        self._answering: Weights = {}
+        self.answering: Weights = {}  # in the place of the trained ones; `prepare` sets them
         self._ties: tuple[tuple[int, int], Ties] | None = None
 
     def _backbone(self, rng: Generators, inputs: FeatureInputs) -> nn.Module:
@@ -122,7 +122,9 @@ class Trainer(Workbench):
         """
         self.inputs.check(inputs, learned=True)
         check_labels(labels, len(inputs))
-        values = as_tensor(inputs).to(self.device)
+        self._take(as_tensor(inputs).to(self.device), labels)
+
+    def _take(self, values: Tensor, labels: Sequence[Sequence[Label]]) -> None:
         for row, pairs in enumerate(labels):
             classes = [self._meet(level, label) for level, label in pairs]
             by_level = sorted(classes, key=lambda cls: int(self.classes.level_of[cls]))
@@ -221,7 +223,7 @@ class Trainer(Workbench):
         """Make the model ready to be asked; called by `predict`."""
         if not self.classes.levels:
             raise RamifyError("nothing has been learned yet; give the learner a sample before asking it")
-        self._answering = self.recipe.answer.weights(self)
+        self.answering = self.recipe.answer.weights(self)
 
     def averaged(self) -> Weights:
         """The averaged weights; nothing where the trained ones answer."""
@@ -230,11 +232,11 @@ class Trainer(Workbench):
     def logits(self, inputs: Tensor) -> Tensor:
         """Logits [n, classes] of every class met so far, as the method answers. Call `prepare` before."""
         self.cost.images_evaluation += len(inputs)
-        return self.look(inputs, self._answering)
+        return self.look(inputs, self.answering)
 
     def weights(self) -> Weights:
         """The network as it answers: all weights and running statistics. Call `prepare` before."""
-        return self.model.state_dict() | self._answering
+        return self.model.state_dict() | self.answering
 
     def predict(self, inputs: Values, batch_size: int = LOOK) -> npt.NDArray[np.int64]:
         """The best class of every level, [n, levels], from one pass; -1 where a level has no class yet."""
@@ -243,6 +245,17 @@ class Trainer(Workbench):
     def log_probabilities(self, inputs: Values, batch_size: int = LOOK) -> npt.NDArray[np.float64]:
         """Of every class met so far on its level's head, [n, classes]."""
         return np.concatenate([self.levels.log_probabilities(part) for part in self._ask(inputs, batch_size)])
+
+    def consider(
+        self, inputs: Values, batch_size: int = LOOK
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """The log-probabilities [n, classes], and how unfamiliar inputs are at each level met [n, levels]."""
+        parts = [
+            (self.levels.log_probabilities(part), self.levels.energies(part))
+            for part in self._ask(inputs, batch_size)
+        ]
+        log, energies = zip(*parts, strict=True)
+        return np.concatenate(log), np.concatenate(energies)
 
     def _ask(self, inputs: Values, batch_size: int) -> Iterator[Tensor]:
         self.inputs.check(inputs)
