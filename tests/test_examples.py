@@ -126,7 +126,14 @@ def test_teach_over_http(tmp_path):
     from serving import Process
 
     server = Process(
-        tmp_path / "model", "--new", "--image-size", "16", "--set", "network.width=0.05", "--set", "memory_size=60"
+        tmp_path / "model",
+        "--new",
+        "--image-size",
+        "16",
+        "--set",
+        "network.width=0.05",
+        "--set",
+        "memory_size=60",
     )
     try:
         assert server.ready()

@@ -201,6 +201,7 @@ class Service:
                 "agrees": reason.agrees,
             }
             for reason in self.learner.explain(image, count, "path")
+            if reason.image is not None
         ]
 
     def renew(self, most: int = 64) -> None:
