@@ -361,8 +361,7 @@ def test_a_sample_is_stored_before_it_is_trained_on_or_after(store_first):
     assert bench.numbers == ([5] if store_first else [])
     assert newcomer.slot == (0 if store_first else -1)
     assert unlabelled.slot == -1
-    for one in (newcomer, unlabelled):
-        policy.settle(bench, one)
+    policy.settle(bench, [newcomer, unlabelled])
     assert bench.numbers == [5]
 
 

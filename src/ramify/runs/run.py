@@ -110,10 +110,10 @@ class Run:
         self.paths: Ints = np.stack([dataset.taxonomy.leaf_to(h) for h in self.stream.levels], 1)
         torch.manual_seed(config.seed)  # ramify draws nothing from torch's own generator; your network may
         method = find_method(config.method)
-        settings = replace(config, memory_size=len(self.stream)) if method.offline else config
+        settings = replace(config, memory_size=len(self.stream)) if method.keeps_stream else config
         size, mean, std = dataset.image_size, dataset.mean, dataset.std
         inputs = ImageInputs(size, mean=mean, std=std)
-        if method.offline:  # it keeps the whole stream: by reference, not a second time
+        if method.keeps_stream:  # it keeps the whole stream: by reference, not a second time
             inputs = BorrowedImages(size, mean=mean, std=std, source=dataset.train.images)
         self.trainer = Trainer(method, settings, inputs, config.seed, pick_device(device))
         self.config = replace(config, precision=self.trainer.settings.precision)  # auto: as measured
@@ -184,7 +184,7 @@ class Run:
         part = slice(self.position, stop)
         stream = self.stream
         chosen = stream.image[part]
-        inputs = chosen if self.trainer.method.offline else self.dataset.train.images[chosen]
+        inputs = chosen if self.trainer.method.keeps_stream else self.dataset.train.images[chosen]
         labels = [
             [pair] for pair in zip(stream.level[part].tolist(), stream.label[part].tolist(), strict=True)
         ]

@@ -90,7 +90,7 @@ class ProbeJob:
     def _trainer(self) -> Trainer:
         config, method = self.config, find_method(self.config.method)
         inputs = ImageInputs(self.image_size)
-        if method.offline:
+        if method.keeps_stream:
             config = replace(config, memory_size=self.samples)
         return Trainer(method, config, inputs, 0, pick_device(self.how.device))
 
