@@ -41,4 +41,5 @@ class RandomFourier(nn.Module):
 
 
 def _drawn(values: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> nn.Parameter:
-    return nn.Parameter(torch.from_numpy(values.astype(np.float32)), requires_grad=False)
+    # not frozen, for what is frozen can be had elsewhere: these draws are part of the learner's state
+    return nn.Parameter(torch.from_numpy(values.astype(np.float32)))
