@@ -653,7 +653,7 @@ def test_any_mixture_of_labels_is_learned_and_only_labelled_samples_are_stored(n
         assert levels.tolist() == sorted(set(levels.tolist()))
     if classes:
         assert (trainer.predict(toy.images) >= 0).all()
-        assert bool(trainer.updates)
+        assert bool(trainer.updates) != METHODS[name].closed_form
     else:
         assert trainer.updates == 0
 

@@ -328,7 +328,7 @@ class HalfFrozen(nn.Module):
         return self.top(self.trunk(images)).mean((2, 3))
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", [n for n, one in METHODS.items() if not one.closed_form])
 def test_a_frozen_trunk_does_not_drift_and_the_rest_learns(name):
     toy = Toy.stream(24)
     size = {"memory_size": 24}  # the whole toy, for the oracle
