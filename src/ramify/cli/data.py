@@ -65,16 +65,19 @@ def _list(args: argparse.Namespace) -> None:
     root = data_root(args.data_dir)
     print(f"datasets below {root}:")
     for source in SOURCES.values():
-        print(f"  {source.name:<18}{'present' if is_present(source, root) else 'absent':<9}{source.summary}")
-    print("`ramify data get NAME` gets one or says how; a folder, .csv or .parquet of your own is a NAME too")
+        print(f"  {source.name:<20}{'present' if is_present(source, root) else 'absent':<9}{source.summary}")
+    print("`ramify data get NAME` gets one or says how; a folder, .csv or .parquet of your own is a NAME,")
+    print("too, and so is hf:PATH?levels=COARSE,…,FINE, a Hugging Face dataset on disk")
 
 
 def _get(args: argparse.Namespace) -> None:
     from ramify.datasets import SOURCES, data_root
 
-    source = SOURCES.get(args.name)
+    source, root = SOURCES.get(args.name), data_root(args.data_dir)
+    if source is not None and source.publisher is not None:
+        print(f"{source.name}: {source.publisher.page}; licence: {source.publisher.licence}")
     if source is not None and source.get is not None:
-        source.get(data_root(args.data_dir), True)
+        source.get(root, True)
     print(_summary(_load(args)))
 
 
@@ -100,6 +103,8 @@ def _check(args: argparse.Namespace) -> None:
         print(f"note: published are {source.images[0]:,} train and {source.images[1]:,} test images")
     for note in dataset.notes:
         print(f"note: {note}")
+    if source is not None and source.publisher is not None:
+        print(f"source: {source.publisher.page}; licence: {source.publisher.licence}")
     dataset.verify()
     print(f"decoded images: checksums right; fingerprint {dataset.fingerprint[:16]}")
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ramify.datasets.cache import SPLITS, Cache, Contents, open_or_build, read_names
 from ramify.datasets.dataset import Dataset, Split, fingerprint
+from ramify.datasets.hf import PREFIX, hf_source
 from ramify.datasets.own import own_source
 from ramify.datasets.registry import SOURCES, Source, find_source
 from ramify.errors import RamifyError
@@ -48,6 +49,8 @@ def load_dataset(
 ) -> Dataset:
     """Open a dataset by its name, or your own by the path of a folder, a CSV manifest or a Parquet file.
 
+    `hf:NAME?levels=COARSE,…,FINE` is a Hugging Face dataset on disk, with the columns that are its levels.
+
     Images are decoded once to `image_size` (None: the dataset's own) below the data folder and memory-mapped.
     `taxonomy`, a tree or what `read_taxonomy` reads, is laid over the classes by their names. `skip_broken`
     leaves out images that cannot be decoded; `any_counts` accepts a tree of other sizes than published; `pad`
@@ -59,7 +62,7 @@ def load_dataset(
     whole("image_size", size, 1, MAX_SIZE)
     chosen = source.taxonomy if taxonomy is None else taxonomy
     tree = None if chosen is None else read_taxonomy(chosen, pad)
-    any_counts = any_counts or taxonomy is not None
+    any_counts = any_counts or pad or taxonomy is not None
     origin = source.open(root)
 
     def checked() -> Contents:
@@ -77,6 +80,14 @@ def load_dataset(
     return _assemble(source, cache, own, leaves, origin.unread)
 
 
+def dataset_tree(name_or_path: str | Path, data_dir: str | Path | None = None, pad: bool = False) -> Taxonomy:
+    """The tree of a dataset without decoding its images: the one that ramify ships, or that of its files."""
+    source = _source(name_or_path, pad)
+    if source.taxonomy is not None:
+        return read_taxonomy(source.taxonomy, pad)
+    return source.open(data_root(data_dir)).contents().taxonomy
+
+
 def is_present(source: Source, root: Path) -> bool:
     """Whether the files of a source are below the data folder."""
     try:
@@ -90,6 +101,8 @@ def _source(name_or_path: str | Path, pad: bool) -> Source:
     """A known name wins over a path (`./garden` is the path)."""
     if str(name_or_path) in SOURCES:
         return SOURCES[str(name_or_path)]
+    if str(name_or_path).startswith(PREFIX):
+        return hf_source(str(name_or_path), pad)
     path = Path(name_or_path).expanduser()
     if not path.exists():
         return find_source(str(name_or_path))
