@@ -527,13 +527,13 @@ def test_frozen_weights_stay_with_every_method():
     toy = Toy.stream(24)
     for name in METHODS:
         trainer = learner(METHODS[name], toy)
-        for network in (m for m in trainer.model.modules() if isinstance(m, ToyNetwork)):
-            network.first.requires_grad_(False)
-            before = network.first.weight.clone()
+        for toys in (m for m in trainer.model.modules() if isinstance(m, ToyNetwork)):
+            toys.first.requires_grad_(False)
+            before = toys.first.weight.clone()
             toy.teach(trainer, 0, 24)
             trainer.task_end()
             trainer.predict(toy.images)
-            assert torch.equal(network.first.weight, before)
+            assert torch.equal(toys.first.weight, before)
 
 
 @pytest.mark.parametrize("name", ["er2", "no.such.module:x", ":x", "ramify.methods.er:none"])

@@ -75,27 +75,35 @@ def table_contents(
     strange = next((c for c in (*choice.levels, choice.image) if c and c not in names), None)
     if strange is not None:
         raise RamifyError(f"{where}: no column {strange!r} among {', '.join(names)}")
-    image = choice.image or _image_column(table.schema, where)
+    cell = table.images(choice.image or _image_column(table.schema, where))
+    return assemble(
+        table_labels(table, choice, where),
+        named_parts(parts),
+        lambda picked, leaves: TableImages(cell, picked, leaves),
+        where,
+        pad,
+    )
+
+
+def named_parts(parts: Sequence[str]) -> Sequence[str] | None:
+    """The split of each row, None where they name no training rows."""
+    return parts if any(PARTS.get(part) == "train" for part in set(parts)) else None
+
+
+def table_labels(table: Table, choice: Choice, where: str) -> list[Labels]:
+    """The labels of each row, coarse to fine, from the columns that are levels."""
     classes = _class_names(table.schema)
     columns = list(choice.levels) or _level_columns(table.schema, classes, where)
     try:
         values = {column: table.values(column) for column in columns}
     except Exception as error:
         raise RamifyError(f"{where}: the labels cannot be read ({error})") from error
-    texts = {c: _texts(values[c], classes.get(c), f"{where}: {c}") for c in columns}
+    texts = {c: label_texts(values[c], classes.get(c), f"{where}: {c}") for c in columns}
     if not choice.levels and not LEVEL.fullmatch(columns[0]):
         columns.sort(key=lambda column: len({*texts[column]} - {""}))  # coarse levels have fewer classes
     if "" in texts[columns[0]]:
         raise RamifyError(f"{where}: {columns[0]} is None in a row: expected a class of it in every row")
-    labels: list[Labels] = list(zip(*(texts[column] for column in columns), strict=True))
-    cell = table.images(image)
-    return assemble(
-        labels,
-        parts if any(PARTS.get(part) == "train" for part in set(parts)) else None,
-        lambda picked, leaves: TableImages(cell, picked, leaves),
-        where,
-        pad,
-    )
+    return list(zip(*(texts[column] for column in columns), strict=True))
 
 
 def _level_columns(schema: Any, classes: dict[str, list[str]], where: str) -> list[str]:
@@ -137,7 +145,7 @@ def _class_names(schema: Any) -> dict[str, list[str]]:
         return {}
 
 
-def _texts(values: Sequence[Any], names: list[str] | None, where: str) -> list[str]:
+def label_texts(values: Sequence[Any], names: list[str] | None, where: str) -> list[str]:
     """Labels as text, empty where a row has none: a null, or Hugging Face's -1."""
     none = (None,) if names is None else (None, -1)
     bad = [v for v in values if v not in none and names is not None and not 0 <= int(v) < len(names)]

@@ -38,5 +38,8 @@ def _origin(path: Path, name: str, pad: bool) -> Origin:
     elif path.suffix.lower() in READERS:
         read = READERS[path.suffix.lower()]
     else:
-        raise RamifyError(f"{path}: expected a folder of class folders, a .csv manifest or a .parquet file")
+        raise RamifyError(
+            f"{path}: expected a folder of class folders, a .csv manifest, a .parquet file, or features "
+            "(.npz, .safetensors)"
+        )
     return read(path, name, pad)

@@ -22,7 +22,7 @@ class ParquetTable:
     """The rows of some Parquet files, as one list; a few groups of rows are held at a time."""
 
     def __init__(self, files: Sequence[Path]) -> None:
-        self._files = [_open(path) for path in files]
+        self._files = [open_parquet(path) for path in files]
         self.schema = self._files[0].schema_arrow
         self.rows = [file.metadata.num_rows for file in self._files]
 
@@ -66,9 +66,13 @@ def parquet_origin(path: Path, name: str, pad: bool = False, choice: Choice = FO
 
 def _contents(files: Sequence[Path], path: Path, pad: bool, choice: Choice) -> Contents:
     table = ParquetTable(files)
+    return table_contents(table, parts_of(files, path, table), choice, str(path), pad)
+
+
+def parts_of(files: Sequence[Path], path: Path, table: ParquetTable) -> list[str]:
+    """The split that each row belongs to by the name of its file."""
     parts = [_part(file, path) for file in files]
-    rows = [part for part, count in zip(parts, table.rows, strict=True) for _ in range(count)]
-    return table_contents(table, rows, choice, str(path), pad)
+    return [part for part, count in zip(parts, table.rows, strict=True) for _ in range(count)]
 
 
 def _part(file: Path, folder: Path) -> str:
@@ -78,7 +82,8 @@ def _part(file: Path, folder: Path) -> str:
     return next((word for word in words if word in PARTS), words[0])
 
 
-def _open(path: Path) -> Any:
+def open_parquet(path: Path) -> Any:
+    """A Parquet file, through the extra that reads it."""
     try:
         from pyarrow import parquet
     except ImportError as error:

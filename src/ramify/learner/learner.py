@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,6 +19,8 @@ from ramify.errors import RamifyError
 from ramify.hierarchy import DECODINGS, ancestors_in
 from ramify.hierarchy import decode as read
 from ramify.learner import saving
+from ramify.learner.edits import Editable
+from ramify.learner.history import History
 from ramify.learner.images import Images, as_tensor
 from ramify.learner.labels import (
     Label,
@@ -30,11 +32,13 @@ from ramify.learner.labels import (
     warn_lookalikes,
 )
 from ramify.learner.prediction import Prediction, prediction
+from ramify.learner.samples import Names, as_ids, as_source
 from ramify.learner.shared import SharedTrainer
 from ramify.locks import hold_to_write
 from ramify.methods import Settings, find_method, make_settings
 from ramify.methods.recipe import Build, Method, as_method
 from ramify.methods.settings import NetworkSettings
+from ramify.named import is_own
 from ramify.networks import ImageInputs
 from ramify.runs.run import pick_device
 from ramify.taxonomy import Taxonomy, read_taxonomy
@@ -52,7 +56,7 @@ DEFAULTS: dict[str, Any] = {
 }
 
 
-class Learner:
+class Learner(Editable):
     """Online continual learning on a stream of your own, in scikit-learn's words.
 
     `method` is a name (`ramify methods`), `package.module:name`, or the method itself. `network` is a name, a
@@ -63,6 +67,7 @@ class Learner:
 
     `predict`, `predict_proba`, `score` and `hierarchy` may be called from other threads during `partial_fit`:
     they see the model before or after an update. `notes`, a dict of JSON values of yours, is saved along.
+    Labels may change: see `rename`, `merge`, `split`, `move`, `forget`, `relabel` and `undo`.
     """
 
     def __init__(
@@ -97,31 +102,50 @@ class Learner:
         self.settings = _settings(chosen, memory_size, network, settings)
         self._taxonomy = None if taxonomy is None else read_taxonomy(taxonomy)
         self.notes: dict[str, Any] = {}
+        self._names, self._history = Names(), History()
         own = network if isinstance(network, nn.Module) else None
         inputs = ImageInputs(self.image_size, mean=mean, std=std)
         self._trainer = SharedTrainer(chosen, self.settings, inputs, seed, pick_device(device), own)
         self.mean, self.std = inputs.mean, inputs.std
         self._learns = threading.Lock()  # one call that learns or saves at a time
         # Only a user's network draws from torch's own generator (dropout); it has a state of its own here.
-        foreign = own is not None or ":" in self.settings.network.name
+        foreign = own is not None or is_own(self.settings.network.name)
         self._draws = torch.Generator().manual_seed(self._trainer.rng.seed).get_state() if foreign else None
 
     # ---- learning
 
-    def partial_fit(self, images: Images, labels: Iterable[Any], level: Levels = None) -> Learner:
+    def partial_fit(
+        self,
+        images: Images,
+        labels: Iterable[Any],
+        level: Levels = None,
+        *,
+        ids: Sequence[str] | None = None,
+        source: str | None = None,
+    ) -> Learner:
         """Learn from labelled images in the order given, each once.
 
-        `level` is one number or one an image; with a taxonomy it may be left out. A label may also be a table
-        of several, {level: label}, or None where there is none. Labels and levels may be new at any time.
-        Samples gather to a stream batch (half of `batch_size`) before they are trained on. What cannot be
-        used is refused before anything is learned.
+        `level` is one number or one an image; with a taxonomy it may be left out. A label may also be a path
+        from level 1 down, ("fruit", "apple"), a table of several, {level: label}, or None where there is
+        none. Labels and levels may be new at any time. Samples gather to a stream batch (half of
+        `batch_size`) before they are trained on. What cannot be used is refused before anything is learned.
+        `ids` name the images and `source` says where they come from, to correct or forget them later.
         """
         pairs = as_pairs(labels, level, self._trainer.classes, self.taxonomy)
         pixels = as_tensor(images, self.image_size)
         _refuse_unequal(len(pixels), len(pairs))
         if self.taxonomy is None:
             warn_lookalikes(pairs, self._trainer.classes)
-        self._learn(lambda: self._trainer.observe(pixels, pairs))
+        called, origin = as_ids(ids, len(pairs)), as_source(source)
+
+        def work() -> None:
+            first = self._trainer.samples
+            try:
+                self._trainer.observe(pixels, pairs)
+            finally:
+                self._names.take(self._trainer, first, called, origin)
+
+        self._learn(work)
         return self
 
     def flush(self) -> None:

@@ -125,7 +125,8 @@ class Lesson:
             images, told = torch.from_numpy(np.stack(list(pixels.values()))), [labels[n] for n in pixels]
             self._found_any = True
             self._ask(images, told)
-            self.learner.partial_fit(images, told)
+            ids = [self.rows[n].path for n in pixels]
+            self.learner.partial_fit(images, told, ids=ids, source=self.source.name)
             self.source.learned([self.rows[n] for n in pixels])
             if self._asked() >= ENTRY:
                 self.close_entry()

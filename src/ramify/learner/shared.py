@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor
 
 from ramify.errors import RamifyError
 from ramify.learner.turns import Turns
 from ramify.memory import Batch, Sample
+from ramify.memory.store import SAMPLE, Columns
 from ramify.methods import Trainer
 
 
@@ -18,6 +19,8 @@ class SharedTrainer(Trainer):
 
     A method that trains when it is asked (BiC, GDumb) is asked between samples only.
     """
+
+    columns: ClassVar[Columns] = {"sample": SAMPLE}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -42,4 +45,5 @@ class SharedTrainer(Trainer):
 
     def _arrive(self, sample: Sample) -> None:
         self.turns.give_way()
+        sample.values["sample"] = self.samples
         super()._arrive(sample)

@@ -7,11 +7,12 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from ramify.change import Change
 from ramify.memory import Forward, Workbench
 from ramify.memory.workbench import Weights
 from ramify.methods.recipe import Answer
 from ramify.methods.trainer import Trainer
-from ramify.networks.heads import ROWS
+from ramify.networks.heads import ROWS, join_rows
 from ramify.state import State
 
 
@@ -45,7 +46,8 @@ class Averaged(Answer):
         """Take in parameters and rows that have come."""
         model, classes = bench.model, len(bench.classes)
         if not self._live or classes > self.met:
-            values = {n: v for n, v in model.state_dict().items() if v.is_floating_point()}
+            changing = model.changing(model.state_dict().items())
+            values = {n: v for n, v in changing.items() if v.is_floating_point()}
             self._live = list(values.values())
             self.average = {n: self.average[n] if n in self.average else v.clone() for n, v in values.items()}
         for block in range(self.met // ROWS, -(-classes // ROWS)):
@@ -58,6 +60,11 @@ class Averaged(Answer):
         """The average."""
         self._follow(trainer)
         return dict(self.average)
+
+    def follow(self, change: Change) -> None:
+        """The rows of the average follow as the network's own."""
+        super().follow(change)
+        join_rows(change, self.average, self.met)
 
     def restore(self, state: State) -> None:
         """Continue from `state`."""

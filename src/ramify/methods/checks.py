@@ -33,6 +33,8 @@ SETTINGS: dict[str, Any] = {
     "bic": {"validation": 0.2, "epochs": 10},
     "mir": {"candidates": 12},
     "epochs": {"count": 3},
+    "ranpac": {"size": 64},
+    "randumb": {"size": 256},
 }
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from ramify.change import Change
 from ramify.classes import Classes
 from ramify.errors import RamifyError
 from ramify.hierarchy import Ties
@@ -180,6 +181,10 @@ class InClosedForm(Answer):
             head = self.solve(moments, trainer.classes, self._ties)
             self._weights = _in_place(trainer, moments, head)
         self._made_at = trainer.samples
+
+    def follow(self, change: Change) -> None:
+        """The head is worked out anew."""
+        self._made_at = -1
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from `state`."""

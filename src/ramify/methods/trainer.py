@@ -13,20 +13,31 @@ import torch
 from torch import Tensor, nn
 
 from ramify.allocator import keep_buffers
+from ramify.change import Change
 from ramify.classes import Classes
 from ramify.errors import RamifyError
 from ramify.hierarchy import Ties, ancestors_in, decode
 from ramify.memory import Batch, Column, Forward, Sample, Workbench, arrived
+from ramify.memory.store import Columns
 from ramify.memory.workbench import LOOK, Cost, Weights
 from ramify.methods.recipe import Method
 from ramify.methods.settings import Settings
-from ramify.networks import FeatureInputs, Heads, ImageInputs, Model, Targets, build_backbone, feature_size
+from ramify.networks import (
+    FeatureInputs,
+    Heads,
+    ImageInputs,
+    Model,
+    Targets,
+    build_backbone,
+    feature_backbone,
+    feature_size,
+)
 from ramify.networks.inputs import Values, as_tensor
 from ramify.networks.precision import measured_precision
 from ramify.randomness import Generators
 from ramify.state import State, moved
 from ramify.taxonomy import Taxonomy
-from ramify.training.augment import Augment, as_it_is
+from ramify.training.augment import Augment, as_it_is, one_view
 from ramify.training.cutmix import CutMix
 from ramify.training.optimizer import Optimizer
 from ramify.typed import whole
@@ -39,6 +50,7 @@ class Trainer(Workbench):
     """A method at work. `observe` takes what arrives; `predict` answers at every level met so far."""
 
     _state: ClassVar[tuple[str, ...]] = (*Workbench._state, "credit", "optimizer")
+    columns: ClassVar[Columns] = {}  # kept with each sample, whatever the method
 
     def __init__(
         self,
@@ -55,7 +67,7 @@ class Trainer(Workbench):
         self.recipe = recipe = method(settings, rng)
         backbone = self._backbone(rng, inputs)
         heads = Heads(feature_size(backbone, inputs), rng["heads"])
-        columns = {"inputs": Column(*inputs.kept)}
+        columns = {"inputs": Column(*inputs.kept), **self.columns}
         for part in recipe.parts().values():
             columns |= getattr(part, "columns", {})
         device = torch.device(device)
@@ -73,6 +85,8 @@ class Trainer(Workbench):
             policy = None if chosen.autoaugment == "none" else chosen.autoaugment
             self.augment = recipe.augment or Augment(policy, chosen.padding, chosen.flip)
             self.mix = recipe.mix or CutMix(chosen.cutmix)
+        elif inputs.views:
+            self.augment = recipe.augment or one_view
         self.buffer_size = recipe.rehearse.buffer_size(settings.batch_size)
         self.credit = 0.0
         self.pause: Callable[[], None] = lambda: None  # called between the updates of long training
@@ -85,12 +99,12 @@ class Trainer(Workbench):
             backbone = copy.deepcopy(self._template)
         else:
             draws = torch.Generator().manual_seed(int(rng["network"].integers(2**63)))
-            chosen = self.settings.network
-            backbone = build_backbone(chosen.name, chosen.stem, chosen.width, draws, inputs.size)
+            build = build_backbone if isinstance(inputs, ImageInputs) else feature_backbone
+            backbone = build(self.settings.network, draws, inputs.size)
         return backbone if self.recipe.features is None else self.recipe.features(backbone, inputs)
 
     def _new_optimizer(self) -> Optimizer:
-        return Optimizer(self.model, self.settings.lr)
+        return Optimizer(self.model, self.settings.lr, self.settings.network.lr_factor)
 
     def renew(self) -> None:
         """Forget all that the network has learned; memory stays."""
@@ -202,7 +216,7 @@ class Trainer(Workbench):
 
     def prepare(self) -> None:
         """Make the model ready to be asked; called by `predict`."""
-        if not len(self.classes):
+        if not self.classes.levels:
             raise RamifyError("nothing has been learned yet; give the learner a sample before asking it")
         self._answering = self.recipe.answer.weights(self)
 
@@ -256,7 +270,15 @@ class Trainer(Workbench):
             found[name] = decode(way, self.classes, log, ancestors)
         return found
 
-    # ---- saving
+    # ---- saving, editing
+
+    def follow(self, change: Change) -> None:
+        """Let the network, the optimiser and the method's parts follow an edit of classes and memory."""
+        self.model.heads.follow(change)
+        self.optimizer.follow(change)
+        for part in self.recipe.parts().values():
+            part.follow(change)
+        self._ties = None
 
     def state(self) -> State:
         """Everything that the next update depends on."""
@@ -277,7 +299,7 @@ class Trainer(Workbench):
         """Become the learner that gave `state`, to the bit."""
         state = moved(state, self.device)
         super().restore(state)
-        self.cost = Cost(**state["cost"])
+        self.cost, self._ties = Cost(**state["cost"]), None
         for name, part in self.recipe.parts().items():
             part.restore(state[name])
         self.waiting = [

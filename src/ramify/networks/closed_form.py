@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -11,6 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from ramify.change import Change, Follow, class_numbers, class_sums
 from ramify.state import Stateful
 
 BLOCK = 256  # rows that are summed at a time
@@ -79,6 +80,11 @@ class Gathered(Stateful):
     """Moments of a stream, block by block: how it is cut into calls changes no bit of them."""
 
     _state: ClassVar[tuple[str, ...]] = ("counts", "sums", "products", "rows", "owners")
+    _follows: ClassVar[Mapping[str, Follow]] = {
+        "counts": class_sums,
+        "sums": class_sums,
+        "owners": class_numbers,
+    }
 
     def __init__(self, full: bool = True) -> None:
         self.full = full
@@ -117,9 +123,20 @@ class Gathered(Stateful):
             rows, owners = (np.concatenate([rows, more]) if len(rows) else more), np.append(owners, whose)
         return self._sum(rows, owners, count)
 
+    def follow(self, change: Change) -> None:
+        """The sums of classes that become one are added; of a forgotten one no trace of its mean stays."""
+        gone = np.flatnonzero(change.classes[: len(self.counts)] < 0)
+        sums = torch.from_numpy(self.sums[gone])
+        apart = sums / torch.from_numpy(np.sqrt(np.maximum(self.counts[gone], 1)))[:, None]
+        lost = apart.T @ apart if self.full else (apart * apart).sum()
+        if len(gone):
+            self.products = (torch.from_numpy(self.products) - lost).numpy()
+        super().follow(change)
+
     def _sum(self, rows: npt.NDArray[Any], owners: Ints, count: int) -> Moments:
         size = rows.shape[1] or self.sums.shape[1]
-        new = Moments.of(torch.from_numpy(rows.reshape(-1, size)), owners, count, self.full)
+        kept = owners >= 0  # a class may have been forgotten since
+        new = Moments.of(torch.from_numpy(rows.reshape(-1, size)[kept]), owners[kept], count, self.full)
         if not len(self.counts):
             return new
         return Moments(*(torch.from_numpy(v) for v in (self.counts, self.sums, self.products))) + new

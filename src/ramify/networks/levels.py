@@ -46,6 +46,7 @@ class LevelMask:
         for level in self.classes.levels:
             rows = torch.from_numpy(self.classes.of_level(level))
             values[:, rows] = values[:, rows].log_softmax(1)
+        values[:, torch.from_numpy(np.flatnonzero(self.classes.level_of == 0))] = -torch.inf  # ended
         found: npt.NDArray[np.float64] = values.numpy()
         return found
 
