@@ -283,9 +283,12 @@ def test_replacing_does_not_slow_down_with_the_size():
     assert seconds(30_000) < 5 * seconds(100)
 
 
-def test_a_memory_holds_at_least_one_sample():
-    with pytest.raises(RamifyError, match="at least 1"):
-        Memory(0, PLAIN)
+def test_a_memory_without_places_is_full_and_holds_nothing():
+    memory = Memory(0, {"inputs": Column(torch.uint8, (3, 8, 8))})
+    assert memory.full
+    assert len(memory.batch(memory.sample(4, np.random.default_rng(0)))) == 0
+    with pytest.raises(RamifyError, match="at least 0"):
+        Memory(-1, {"inputs": Column(torch.uint8, (3, 8, 8))})
 
 
 @pytest.mark.parametrize(

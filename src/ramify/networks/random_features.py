@@ -19,7 +19,9 @@ class RandomReLU(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Features [n, size]."""
-        return torch.relu(nn.functional.linear(self.backbone(inputs).float(), self.directions))
+        features = self.backbone(inputs).float()
+        with torch.autocast(inputs.device.type, enabled=False):
+            return torch.relu(nn.functional.linear(features, self.directions))
 
 
 class RandomFourier(nn.Module):
@@ -36,7 +38,8 @@ class RandomFourier(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Features [n, size]."""
-        waves = nn.functional.linear(inputs.flatten(1).float(), self.frequencies, self.phases)
+        with torch.autocast(inputs.device.type, enabled=False):
+            waves = nn.functional.linear(inputs.flatten(1).float(), self.frequencies, self.phases)
         return waves.cos() * math.sqrt(2 / self.feature_size)
 
 
