@@ -19,7 +19,7 @@ from ramify.errors import RamifyError
 from ramify.files import check_format, fitting
 from ramify.learner.labels import as_levels
 from ramify.methods.recipe import Build, Method
-from ramify.methods.settings import RETIRED, NetworkSettings
+from ramify.methods.settings import NetworkSettings, without_retired
 from ramify.named import is_own
 from ramify.networks import build_backbone
 from ramify.runs.folder import FORMAT
@@ -65,6 +65,8 @@ def save(learner: Learner, path: Path) -> None:
         "mean": learner.mean,
         "std": learner.std,
         "seed": learner._trainer.rng.seed,
+        "ask": learner._trainer.log.share,
+        "log_size": learner._trainer.log.size,
         "settings": to_dict(learner._trainer.settings),
         "taxonomy": None if tree is None else [tree.path(leaf) for leaf in range(tree.leaves)],
         "leaf_attributes": None if tree is None else tree.leaf_attributes,
@@ -138,7 +140,7 @@ def _made(
         raise RamifyError(f"{path} was made with a method of your own; give it again: load(…, method=…)")
     if about["own_network"] and network is None:
         raise RamifyError(f"{path} {_OWN_NETWORK}")
-    settings = {name: value for name, value in about["settings"].items() if name not in RETIRED}
+    settings = without_retired(about["settings"])
     allowed = isinstance(network, str) and not about["own_network"]
     if isinstance(network, str) and allowed:
         if not is_own(settings["network"]["name"]):
@@ -168,6 +170,7 @@ def _made(
         device=device,
         mean=tuple(about["mean"]),
         std=tuple(about["std"]),
+        **{name: about[name] for name in ("ask", "log_size") if name in about},  # not in older ones
         **settings,
     )
 

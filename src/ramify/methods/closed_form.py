@@ -20,7 +20,7 @@ from ramify.hierarchy.means import ties_of
 from ramify.memory import Nowhere, Sample, Workbench, arrived
 from ramify.memory.workbench import Weights
 from ramify.methods.recipe import Answer, Recipe, method
-from ramify.methods.settings import Settings, check_bounds
+from ramify.methods.settings import Settings
 from ramify.methods.trainer import Trainer
 from ramify.networks import FeatureInputs, feature_size
 from ramify.networks.closed_form import Gathered, Head, Ints, Moments, discriminant, ridge
@@ -29,7 +29,7 @@ from ramify.randomness import Generators
 from ramify.rehearsal import Nothing
 from ramify.training.objectives import CrossEntropy
 from ramify.training.rates import Rate
-from ramify.typed import Typed
+from ramify.typed import Count, NotNegative, Share, Typed
 
 
 @dataclass(frozen=True)
@@ -38,50 +38,34 @@ class KinSettings(Typed):
 
     children: bool = True
     """Count the samples of a class for its parent in the found tree too."""
-    parents: float = 20.0
+    parents: NotNegative = 20.0
     """Samples of its own that the mean of its parent in the found tree counts in a class's (not RanPAC)."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_bounds({}, {}, {"kin.parents": self.parents})
 
 
 @dataclass(frozen=True)
 class SldaSettings(Typed):
     """SLDA."""
 
-    shrinkage: float | None = None
+    shrinkage: Share | None = None
     """How far the covariance is drawn towards a multiple of the identity; 4 f / (n + 4 f) if left out."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_bounds({}, {"slda.shrinkage": self.shrinkage or 0.0})
 
 
 @dataclass(frozen=True)
 class RanpacSettings(Typed):
     """RanPAC."""
 
-    size: int = 2000
+    size: Count = 2000
     """Random projections of the feature."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_bounds({"ranpac.size": self.size}, {})
 
 
 @dataclass(frozen=True)
 class RandumbSettings(Typed):
     """RanDumb."""
 
-    size: int = 2000
+    size: Count = 2000
     """Random waves over the pixels."""
-    shrinkage: float | None = None
+    shrinkage: Share | None = None
     """How far the covariance is drawn towards a multiple of the identity; 4 f / (n + 4 f) if left out."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_bounds({"randumb.size": self.size}, {"randumb.shrinkage": self.shrinkage or 0.0})
 
 
 class Solve(Protocol):
