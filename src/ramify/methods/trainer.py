@@ -45,6 +45,7 @@ from ramify.typed import whole
 
 Label = tuple[int, Any]  # level and label
 Ints = npt.NDArray[np.int64]
+TAKEN = 32  # samples that are made ready to be kept at a time
 
 
 class Trainer(Workbench):
@@ -124,7 +125,9 @@ class Trainer(Workbench):
         """
         self.inputs.check(inputs, learned=True)
         check_labels(labels, len(inputs))
-        self._take(as_tensor(inputs).to(self.device), labels)
+        for start in range(0, len(labels), TAKEN):
+            part = slice(start, start + TAKEN)
+            self._take(self.inputs.take(inputs[part], self.rng).to(self.device), labels[part])
 
     def _take(self, values: Tensor, labels: Sequence[Sequence[Label]]) -> None:
         for row, pairs in enumerate(labels):
