@@ -36,10 +36,11 @@ class HierarchicalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     """A learner of features [n, f] whose labels are paths, coarse to fine, or single labels.
 
     `y` is [n], or [n, levels] with None, −1, nan or "" where a level is not known. `fit` begins anew, with
-    `passes` over the data, in random order; `partial_fit` goes on, with each sample once, and may bring new
-    labels and new levels. `method` and all that is set are those of the `Learner`; `network` maps features to
-    features (default: as they are, so that scaled ones are wanted); `settings` has any other field of
-    `Settings`. Parents are those that paths in `y` had most often, else those that the method finds.
+    `passes` over the data in random order: more than one where the method trains by gradients. `partial_fit`
+    goes on, with each sample once, and may bring new labels and new levels. `method` and all that is set are
+    those of the `Learner`; `network` maps features to features (default: as they are, so that scaled ones
+    are wanted); `settings` has any other field of `Settings`. Parents are those that paths in `y` had most
+    often, else those that the method finds.
     """
 
     _trainer: Trainer
@@ -49,9 +50,9 @@ class HierarchicalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
 
     def __init__(
         self,
-        method: str = "er",
+        method: str = "slda",
         *,
-        passes: int = 10,
+        passes: int = 1,
         memory_size: int = 2000,
         batch_size: int = 32,
         updates_per_sample: float = 0.5,
