@@ -45,6 +45,7 @@ from ramify.typed import whole
 
 Label = tuple[int, Any]  # level and label
 Ints = npt.NDArray[np.int64]
+TAKEN = 32  # samples that are made ready to be kept at a time
 
 
 class Trainer(Workbench):
@@ -96,12 +97,14 @@ class Trainer(Workbench):
         self._ties: tuple[tuple[int, int], Ties] | None = None
 
     def _backbone(self, rng: Generators, inputs: FeatureInputs) -> nn.Module:
-        """A backbone with fresh weights: a copy of the user's own, or one built by name."""
+        """A backbone with fresh weights, the user's own or one built by name, as the method uses it."""
         if self._template is not None:
-            return copy.deepcopy(self._template)
-        draws = torch.Generator().manual_seed(int(rng["network"].integers(2**63)))
-        build = build_backbone if isinstance(inputs, ImageInputs) else feature_backbone
-        return build(self.settings.network, draws, inputs.size)
+            backbone = copy.deepcopy(self._template)
+        else:
+            draws = torch.Generator().manual_seed(int(rng["network"].integers(2**63)))
+            build = build_backbone if isinstance(inputs, ImageInputs) else feature_backbone
+            backbone = build(self.settings.network, draws, inputs.size)
+        return backbone if self.recipe.features is None else self.recipe.features(backbone, inputs)
 
     def _new_optimizer(self) -> Optimizer:
         return Optimizer(self.model, self.settings.lr, self.settings.network.lr_factor)
@@ -122,7 +125,9 @@ class Trainer(Workbench):
         """
         self.inputs.check(inputs, learned=True)
         check_labels(labels, len(inputs))
-        self._take(as_tensor(inputs).to(self.device), labels)
+        for start in range(0, len(labels), TAKEN):
+            part = slice(start, start + TAKEN)
+            self._take(self.inputs.take(inputs[part], self.rng).to(self.device), labels[part])
 
     def _take(self, values: Tensor, labels: Sequence[Sequence[Label]]) -> None:
         for row, pairs in enumerate(labels):
@@ -161,8 +166,7 @@ class Trainer(Workbench):
             self.due -= 1
             if labelled:  # else there is nothing to learn yet
                 self.update(rehearse.compose(self, arrivals, self.settings.batch_size))
-        for sample in self.waiting:
-            self.recipe.keep.settle(self, sample)
+        self.recipe.keep.settle(self, self.waiting)
         self.waiting.clear()
 
     def task_end(self) -> None:
