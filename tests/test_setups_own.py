@@ -99,7 +99,7 @@ def test_what_a_stream_records_of_its_settings() -> None:
         ("single-depth", {"label": "dual"}, "single-depth: no field 'label'; did you mean 'labels'?"),
         ("i-blurry", {"share": 3}, "i-blurry: no field 'share'; known: m, n"),
         ("disjoint", {"share": 3}, "disjoint has no setting 'share', found 3: drop it$"),
-        ("disjoint", {"n": 3}, "disjoint has no setting 'n', found 3: drop it or use i-blurry$"),
+        ("disjoint", {"n": 3}, "disjoint has no setting 'n', found 3: drop it or use i-blurry, si-blurry$"),
         ("i-blurry", SingleDepth(), "settings are SingleDepth.*expected a mapping or IBlurry"),
         ("blurry", IBlurry(), "settings are IBlurry.*expected nothing"),
         ("single-depht", None, "no setup 'single-depht'; did you mean 'single-depth'?"),
@@ -133,32 +133,38 @@ def desk(registry: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
 def test_a_setup_of_ones_own_is_built_saved_loaded_and_run(
     desk: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    name = "own_setup:bottom_up"
+    name = "own_setup:spiral"
     stream = build_stream(name, LEAVES, TREE, 3)
-    assert [task["levels"] for task in stream.summary()] == [[5], [4], [3], [2], [1]]
+    assert [task["levels"] for task in stream.summary()] == [
+        [1],
+        [1, 2],
+        [1, 2, 3],
+        [1, 2, 3, 4],
+        [1, 2, 3, 4, 5],
+    ]
     assert sorted(stream.image) == list(range(len(LEAVES)))
     stream.save(desk / "s.stream")
     assert Stream.load(desk / "s.stream") == stream
     assert stream.setup == name
-    assert find_setup("bottom-up") is find_setup(name)  # imported, it has its name
+    assert find_setup("spiral") is find_setup(name)  # imported, it has its name
 
     result = run_config(tiny("er", setup=name), desk / "run", threads=1)
     assert result.samples == 144
     records = [json.loads(line) for line in (desk / "run" / "records.jsonl").read_text().splitlines()]
     ends = [record for record in records if record["task_end"]]
-    assert [sorted(record["classes_seen"]) for record in ends] == [["3"], ["2", "3"], ["1", "2", "3"]]
+    assert [sorted(record["classes_seen"]) for record in ends] == [["1"], ["1", "2"], ["1", "2", "3"]]
 
     assert main(["stream", "show", "--dataset", "garden", "--setup", name]) == 0
     printed = capsys.readouterr()
-    assert "own_setup:bottom_up" in printed.out
-    assert (desk / "stream-garden-own_setup-bottom_up-seed0.svg").exists()
+    assert "own_setup:spiral" in printed.out
+    assert (desk / "stream-garden-own_setup-spiral-seed0.svg").exists()
     assert main(["report", "run"]) == 0
 
 
 def test_code_of_ones_own_is_imported_only_when_its_stream_is_built(
     desk: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    config = tiny("er", setup="own_setup:bottom_up")
+    config = tiny("er", setup="own_setup:spiral")
     assert "own_setup" not in sys.modules
     run_config(config, desk / "run", threads=1)
     del sys.modules["own_setup"]
@@ -168,7 +174,7 @@ def test_code_of_ones_own_is_imported_only_when_its_stream_is_built(
     (desk / "run" / "config.json").write_text(json.dumps(facts))
     capsys.readouterr()
     assert main(["resume", "run"]) == 2
-    assert "own_setup:bottom_up" in capsys.readouterr().err
+    assert "own_setup:spiral" in capsys.readouterr().err
     assert "own_setup" not in sys.modules
 
 

@@ -129,6 +129,11 @@ HASHES = {
     ("disjoint", "single"): "5e235296c5a94a78",
     ("blurry", "single"): "c1c16407f53dea54",
     ("i-blurry", "single"): "391ff75f7a126443",
+    ("bottom-up", "single"): "83fd3ef0e89e5a61",
+    ("dhocl", "single"): "696ff47f3a133144",
+    ("iirc", "single"): "a8240543a947cd62",
+    ("si-blurry", "single"): "e23a07f4a5c493a1",
+    ("gaussian", "single"): "eec3f1526c9eed2d",
 }
 
 
@@ -189,7 +194,7 @@ def test_blurry_shares_are_as_expected() -> None:
         assert (np.bincount(table[table.max(1) == 500].argmax(1), minlength=5) == (100 - blurry) // 5).all()
 
 
-@pytest.mark.parametrize("setup", SETUPS)
+@pytest.mark.parametrize("setup", [name for name in SETUPS if name != "gaussian"])  # it has no tasks
 def test_tasks_are_fully_shuffled(setup: str) -> None:
     leaves = np.sort(np.random.default_rng(0).integers(0, 100, 50_000))
     stream = build_stream(setup, leaves, read_taxonomy("cifar100"), 0)

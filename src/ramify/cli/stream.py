@@ -63,6 +63,7 @@ def _show(args: argparse.Namespace) -> int:
         settings=args.settings,
         tasks=args.tasks,
         levels=args.levels,
+        imbalance=args.imbalance,
     )
     dual = stream.settings.get("labels") == "dual"
     title = f"{dataset.name}, {args.setup}{' (dual)' * dual}, seed {args.seed}"
@@ -107,6 +108,9 @@ def _parser(argv: list[str]) -> argparse.ArgumentParser:
     show.add_argument("--seed", type=int, default=0, help="sets the order and the split (default: 0)")
     show.add_argument("--tasks", type=int, help="number of tasks (default: the paper's)")
     show.add_argument("--levels", type=_levels, help="levels of the tree to use, such as 4,5")
+    show.add_argument(
+        "--imbalance", type=float, help="images of the most frequent class for one of the least frequent"
+    )
     show.add_argument("--data-dir", type=Path, help="where datasets live (default: RAMIFY_DATA)")
     show.add_argument("--json", action="store_true", help="print data; draw only with --out")
     show.add_argument("--out", type=Path, metavar="FILE", help="the picture's file, .svg or .png")

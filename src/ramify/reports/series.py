@@ -89,6 +89,8 @@ def describe(config: Config) -> str:
     words = [config.dataset, config.stream or config.setup]
     if config.setup == "single-depth" and not config.stream:
         words.append(f"{config.labels}-label")
+    if config.imbalance and not config.stream:
+        words.append(f"long-tailed {config.imbalance:g} to 1")
     return ", ".join(words)
 
 

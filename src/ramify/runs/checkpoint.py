@@ -138,8 +138,7 @@ def refuse_differences(here: dict[str, Any], there: dict[str, Any], where: str) 
 
 @cache
 def _as_first() -> dict[str, Any]:
-    plain = to_dict(read_config({}, "config"))
-    return {f"config.{name}": value for name, value in plain.items() if not isinstance(value, dict)}
+    return flat({"config": to_dict(read_config({}, "config"))})
 
 
 def _brief(value: Any) -> str:

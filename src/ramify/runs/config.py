@@ -13,6 +13,7 @@ from ramify.hierarchy import DECODINGS
 from ramify.methods import GROUPS, METHODS, find_method
 from ramify.methods.settings import RETIRED, Settings, field_name, with_groups
 from ramify.streams import SETUPS, find_setup
+from ramify.streams.imbalance import check_imbalance
 from ramify.streams.single_depth import SingleDepth
 from ramify.typed import from_dict, to_dict, whole, whole_seed
 
@@ -25,6 +26,7 @@ STREAM = (
     "tasks",
     "levels",
     "per_class",
+    "imbalance",
     "limit",
     "skip_broken",
     "pad",
@@ -51,6 +53,8 @@ class PlainConfig(Settings):
     """Levels of the dataset's tree to use."""
     per_class: int | None = None
     """Use only the first so many training images of each leaf."""
+    imbalance: float | None = None
+    """Long-tailed training images: the most frequent class has so many for one of the least frequent."""
     limit: int | None = None
     """Use only the first so many samples of the stream."""
     image_size: int | None = None
@@ -80,6 +84,8 @@ class PlainConfig(Settings):
         for name in ("tasks", "per_class", "limit", "image_size", "eval_every", "eval_images"):
             if getattr(self, name) is not None:
                 whole(name, getattr(self, name), 1)
+        if self.imbalance is not None:
+            check_imbalance(self.imbalance)
         whole_seed(self.seed)
         if self.decode not in (None, *DECODINGS):
             raise RamifyError(f"decode is {self.decode!r}; it must be one of {', '.join(DECODINGS)}")

@@ -72,6 +72,7 @@ def prepare_stream(config: Config, dataset: Dataset) -> Stream:
             settings=config.setup_settings(),
             tasks=config.tasks,
             levels=config.levels,
+            imbalance=config.imbalance,
         )
         stream = replace(stream, image=chosen[stream.image], images=len(leaves))
     if config.limit is None:

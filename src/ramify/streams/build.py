@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from ramify.errors import RamifyError
 from ramify.streams.draws import Arrivals
+from ramify.streams.imbalance import long_tail
 from ramify.streams.setup import SETUPS, Setup, find_setup, recorded
 from ramify.streams.stream import Stream, labels_of
 from ramify.taxonomy import IntArray, Taxonomy
@@ -26,12 +27,14 @@ def build_stream(
     settings: Mapping[str, Any] | Typed | None = None,
     tasks: int | None = None,
     levels: Sequence[int] | None = None,
+    imbalance: float | None = None,
 ) -> Stream:
     """The stream of a setup, a pure function of its arguments.
 
     `setup` is a name (`ramify stream list`) or `package.module:name`. `leaves` are the training images'
     classes at the tree's deepest level. `settings` are the setup's own, as a mapping or an instance of their
-    class; `tasks` is their number, `default_tasks` if left out; `levels` are the levels of the tree to use.
+    class; `tasks` is their number, `default_tasks` if left out; `levels` are the levels of the tree to use;
+    `imbalance` makes the images long-tailed first, see `ramify.streams.imbalance.long_tail`.
     """
     rule = find_setup(setup)
     own = rule.own(settings)
@@ -40,13 +43,17 @@ def build_stream(
     all_leaves = _leaves(leaves, taxonomy)
     kept = taxonomy.up(taxonomy.depth, chosen[-1])[all_leaves]
     seed = whole_seed(seed)
+    there = np.arange(len(kept))
+    if imbalance is not None:
+        there = there[long_tail(kept, tree.leaves, imbalance, seed)]
     rng = np.random.Generator(np.random.PCG64(seed))
     with _blamed(rule):
         count = whole("tasks", rule.tasks(tree, own) if tasks is None else tasks, 0)
         rule.check(count, tree, own)
-        image, level, task = (np.asarray(part) for part in rule.arrivals(kept, tree, rng, count, own))
-    _check(rule, (image, level, task), (len(kept), tree.depth, count))
-    order = np.lexsort((rng.random(len(image)), task))
+        image, level, task, *within = map(np.asarray, rule.arrivals(kept[there], tree, rng, count, own))
+    _check(rule, (image, level, task, *within[:1]), (len(there), tree.depth, count))
+    image = there[image]
+    order = np.lexsort((rng.random(len(image)), *within[:1], task))
     image, level, task = image[order], level[order], task[order]
     return Stream(
         image=image,
@@ -59,7 +66,7 @@ def build_stream(
         classes=tree.sizes,
         taxonomy=taxonomy.fingerprint,
         images=len(all_leaves),
-        settings=recorded(count, own),
+        settings=recorded(count, own) | ({} if imbalance is None else {"imbalance": float(imbalance)}),
     )
 
 
@@ -93,7 +100,7 @@ def _check(rule: Setup, arrivals: Arrivals, counts: tuple[int, int, int]) -> Non
             f"the setup {rule.name} returned {found}; expected image, level and task: "
             "whole numbers, equally many of each"
         )
-    for name, array, low, count in zip(("image", "level", "task"), arrivals, (0, 1, 0), counts, strict=True):
+    for name, array, low, count in zip(("image", "level", "task"), arrivals, (0, 1, 0), counts, strict=False):
         if array.min() < low or array.max() >= low + count:
             raise RamifyError(
                 f"the setup {rule.name} returned {name}s from {array.min()} to {array.max()}; "

@@ -7,8 +7,8 @@ import numpy as np
 from ramify.errors import RamifyError
 from ramify.taxonomy import IntArray, Taxonomy
 
-Arrivals = tuple[IntArray, IntArray, IntArray]
-"""(image, level, task) of all arrivals, in any order."""
+Arrivals = tuple[IntArray, ...]
+"""(image, level, task) of all arrivals, in any order; a fourth part says the order within each task."""
 
 
 def draw_ranks(group: IntArray, rng: np.random.Generator) -> IntArray:

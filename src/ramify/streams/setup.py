@@ -36,7 +36,9 @@ class Setup:
     tasks: Tasks
     """(tree, settings) → the number of tasks unless told."""
     arrivals: Arrive
-    """(leaves, tree, rng, tasks, settings) → (image, level, task) of all arrivals, in any order."""
+    """(leaves, tree, rng, tasks, settings) → (image, level, task) of all arrivals, in any order.
+
+    Each task is shuffled, unless a fourth part says the order within it: numbers that rise."""
     check: CheckTasks = at_least_one
     """(tasks, tree, settings): refuse, in one line, a number of tasks that does not work."""
     settings: type[Typed] | None = None

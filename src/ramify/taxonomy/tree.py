@@ -76,6 +76,11 @@ class Taxonomy:
         """The number of classes at the deepest level."""
         return self.sizes[-1]
 
+    @cached_property
+    def leaf_levels(self) -> IntArray:
+        """The level at which each leaf ends."""
+        return (self._classes >= 0).sum(0)
+
     @property
     def branching_factor(self) -> float:
         """Mean number of children of the inner nodes, the root among them."""
