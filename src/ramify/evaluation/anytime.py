@@ -11,7 +11,12 @@ import numpy.typing as npt
 
 from ramify.classes import Classes
 from ramify.datasets import Split
-from ramify.evaluation.metrics import class_accuracy, level_accuracy
+from ramify.evaluation.metrics import (
+    class_accuracy,
+    finest_accuracy,
+    level_accuracy,
+    precision_weighted_jaccard,
+)
 from ramify.evaluation.own import Metric, Values
 from ramify.hierarchy import DECODINGS
 from ramify.taxonomy import Taxonomy
@@ -46,6 +51,8 @@ class Evaluation:
     class_accuracy: dict[int, npt.NDArray[np.float64]]  # nan for a class that was not seen
     decoded: dict[str, dict[int, float]]  # accuracy of each way to read the same answers
     metrics: dict[str, Values] = field(default_factory=dict)  # of one's own, by level or as `all`
+    finest: float | None = None  # accuracy at the end of each image's path
+    jaccard: float | None = None  # of all levels' answers as one set of labels, precision-weighted
 
 
 class Evaluator:
@@ -85,9 +92,10 @@ class Evaluator:
         labels = np.array([*classes.labels, -1], np.int64)
         truth = self.truth[asked]
         accuracy, seen_count, by_class = {}, {}, {}
+        all_seen = [np.zeros(size, bool) for size in self.tree.sizes]
         decoded: dict[str, dict[int, float]] = {way: {} for way in answers}
         for column, level in enumerate(classes.levels):
-            seen = np.zeros(self.tree.sizes[level - 1], bool)
+            seen = all_seen[level - 1]
             seen[labels[classes.of_level(level)]] = True
             for way, said in answers.items():
                 value = level_accuracy(labels[said[:, column]], truth[:, level - 1], seen)
@@ -99,7 +107,9 @@ class Evaluator:
             seen_count[level] = int(seen.sum())
             by_class[level] = class_accuracy(predictions[:, level - 1], truth[:, level - 1], seen)
         own = {metric.name: metric(predictions, truth, self.tree) for metric in self.metrics}
-        return Evaluation(asked, predictions, accuracy, seen_count, by_class, decoded, own)
+        finest = finest_accuracy(predictions, truth, all_seen)
+        jaccard = precision_weighted_jaccard(predictions, truth, all_seen)
+        return Evaluation(asked, predictions, accuracy, seen_count, by_class, decoded, own, finest, jaccard)
 
 
 @dataclass(frozen=True)
@@ -119,6 +129,8 @@ class Record:
     eval_seconds: float
     lr: float | None = None  # the learning rate that has been reached; not in the records of older runs
     metrics: dict[str, Values] = field(default_factory=dict)  # of one's own; left out where there are none
+    finest: float | None = None  # accuracy at the end of each image's path; not in the records of older runs
+    jaccard: float | None = None  # of all levels' answers as one set of labels; likewise
 
     @classmethod
     def from_dict(cls, values: dict[str, Any], where: str = "a record is damaged") -> Record:

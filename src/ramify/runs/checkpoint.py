@@ -123,7 +123,7 @@ def refuse_differences(here: dict[str, Any], there: dict[str, Any], where: str) 
 
     A setting that `there` does not name was added since: it is as it first was.
     """
-    found, expected = _as_first() | flat(there), flat(here)
+    found, expected = (_as_first() | flat(values) for values in (there, here))
     differ = [
         f"{name} was {_brief(found.get(name))} and is {_brief(expected.get(name))}"
         for name in sorted({*expected, *(name for name in found if name.startswith("config."))})

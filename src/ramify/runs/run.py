@@ -229,6 +229,8 @@ class Run:
             eval_seconds=round(time.perf_counter() - start + (ready.seconds if ready else 0.0), 3),
             lr=trainer.recipe.rate.value(trainer),
             metrics={name: values for name, values in evaluation.metrics.items() if values},
+            finest=evaluation.finest,
+            jaccard=evaluation.jaccard,
         )
         self.records.append(record)
         return record
@@ -318,6 +320,8 @@ class Run:
                     way: {int(h): v for h, v in levels.items()} for way, levels in state["decoded"].items()
                 },
                 metrics=final.metrics,
+                finest=final.finest,
+                jaccard=final.jaccard,
             )
 
 
