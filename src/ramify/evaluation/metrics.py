@@ -92,8 +92,8 @@ def either_accuracy(
 def finest_accuracy(predictions: Ints, truth: Ints, seen: Sequence[Mask]) -> float | None:
     """Top-1 of each image at the level at which its leaf ends, over those whose class there has been seen.
 
-    `seen` says of each class of each level whether it was seen. On a tree of equal depth it is the accuracy of
-    the deepest level.
+    `seen` says of each class of each level whether it was seen. On a tree of equal depth this is the accuracy
+    of the deepest level.
     """
     known = _known(predictions, truth, seen)
     ends = np.arange(len(truth)), (truth >= 0).sum(1) - 1
