@@ -219,7 +219,6 @@ TREES = {
     "missing level column": case("taxonomy show a.csv", "level2", a_csv="level1,level3\na,b\n"),
     "column twice": case("taxonomy show a.csv", "'level1' stands twice", a_csv="level1,level1\na,b\n"),
     "too many cells": case("taxonomy show a.csv", "line 6", "3 cells", a_csv=TREE + "a,b,c\n"),
-    "uneven depth": case("taxonomy show a.csv", "line 6", a_csv=TREE + "fungus,\n"),
     "hole in a path": case("taxonomy show a.csv", "line 6", a_csv=TREE + ",mould\n"),
     "leaf twice": case("taxonomy show a.csv", "line 6", "'cat'", a_csv=TREE + "animal,cat\n"),
     "two parents": case("taxonomy show a.csv", "line 6", "two parents", a_csv=TREE + "plant,cat\n"),
@@ -249,7 +248,7 @@ IMAGES = {
     "empty image": case(MANIFEST, "cat.png", "empty", a_csv=ROWS, oak_png=png(), cat_png=b""),
     "cut image": case(MANIFEST, "cat.png", a_csv=ROWS, oak_png=png(), cat_png=png(64)[:-40]),
     "bomb": case(MANIFEST, "cat.png", "pixels", a_csv=ROWS, oak_png=png(), cat_png=bomb()),
-    "empty label": case(MANIFEST, "line 2", "level2", a_csv=ROWS.replace("cat,train", ",train")),
+    "empty label": case(MANIFEST, "line 2", "level1", a_csv=ROWS.replace("animal,cat,train", ",cat,train")),
     "unknown split": case(MANIFEST, "trian", a_csv=ROWS.replace("train", "trian", 1)),
     "no training image": case(MANIFEST, "train", a_csv=ROWS.replace("train", "test")),
     "class outside the tree": case(

@@ -111,21 +111,25 @@ def test_a_run_leaves_broken_files_out_when_told(folders, capsys):
     assert "1 broken images" in about["dataset"]["notes"][-1]
 
 
-def test_shallow_classes_are_repeated_when_told(folders, paint, tmp_path, capsys):
+def test_shallow_classes_end_early_or_are_repeated_when_told(folders, paint, tmp_path, capsys):
     for part in ("train", "test"):
         paint(folders / part / "stone" / "1.png", (1, 2, 3))
-    with pytest.raises(RamifyError, match="--pad"):
-        opened(folders)
+        paint(folders / part / "plant" / "2.png", (1, 2, 3))  # a plant of which no more is known
+    tree = opened(folders).taxonomy
+    assert tree.sizes == (3, 4)
+    assert {("stone",), ("plant",), ("plant", "oak")} <= {tree.path(leaf) for leaf in range(tree.leaves)}
+    for part in ("train", "test"):
+        (folders / part / "plant" / "2.png").unlink()
     dataset = opened(folders, pad=True)
     assert dataset.taxonomy.path(dataset.taxonomy.index(2, "stone")) == ("stone", "stone")
     rows = [f"{p},{'/'.join(p.parts[-3:-1]).replace('/', ',')}" for p in folders.glob("*/*/*/*.png")]
     rows += [f"{p},stone," for p in folders.glob("*/stone/*.png")] * 5
     (tmp_path / "list.csv").write_text("\n".join(["path,level1,level2", *rows]) + "\n")
-    with pytest.raises(RamifyError, match="level2 is empty"):
-        opened(tmp_path / "list.csv")
+    assert opened(tmp_path / "list.csv").taxonomy.sizes == (3, 4)
     assert opened(tmp_path / "list.csv", pad=True).taxonomy.sizes == (3, 5)
     check = ["data", "check", str(folders), "--size", "8", "--data-dir", str(tmp_path / "home")]
-    assert main(check) == 2
+    assert main(check) == 0
+    assert "3 / 4; of 5 leaves 1 ends at level 1, 4 at level 2" in capsys.readouterr().out
     assert main([*check, "--pad"]) == 0
     assert "3 / 5" in capsys.readouterr().out
 
@@ -319,6 +323,7 @@ def test_manifest_with_leaves_and_a_tree(folders, tmp_path):
         ("path,label\n", "no images"),
         ("path,label\na.png,\n", "line 2: label is empty"),
         ("path,label\n,x\n", "line 2: path is empty"),
+        ("path,level1,level2,level3\na.png,x,,z\n", "line 2: level2 is empty"),
         ("path,label,split\na.png,x,train\nb.png,x,later\n", "'later'"),
         ("path,level1,level2\na.png,x,z\nb.png,y,z\n", "two parents"),
         ("path,label\nmissing.png,x\nm2.png,x\n", r"missing\.png \(No such file"),

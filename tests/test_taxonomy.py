@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import doctest
+import io
 import pickle
+import time
 from itertools import combinations
 from pathlib import Path
 
@@ -11,11 +13,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 
 import ramify.taxonomy.tree
 from ramify.errors import RamifyError
 from ramify.taxonomy import Taxonomy, builtin_trees, read_taxonomy
-from strategies import tree_rows
+from ramify.taxonomy.show import render
+from strategies import seven_levels, tree_rows, uneven_rows
 
 FAST = settings(max_examples=60)
 COUNTS = {
@@ -26,66 +30,112 @@ COUNTS = {
 }
 
 
+ROWS = tree_rows() | uneven_rows()
+
+
 def common(a: tuple[str, ...], b: tuple[str, ...]) -> int:
     """How many levels two paths share."""
-    return sum(a[: h + 1] == b[: h + 1] for h in range(len(a)))
+    return sum(a[: h + 1] == b[: h + 1] for h in range(min(len(a), len(b))))
+
+
+def height(node: tuple[str, ...], rows: list[tuple[str, ...]]) -> int:
+    """The levels from a node down to the deepest leaf below it."""
+    return max(len(row) for row in rows if row[: len(node)] == node) - len(node)
+
+
+def at(row: tuple[str, ...], level: int) -> str | None:
+    return row[level - 1] if len(row) >= level else None
 
 
 @FAST
-@given(tree_rows())
+@given(ROWS)
 def test_maps_agree_with_the_rows(rows: list[tuple[str, ...]]) -> None:
     tree = Taxonomy.from_rows(rows)
     assert [tree.path(leaf) for leaf in range(tree.leaves)] == rows
+    assert tree.leaf_levels.tolist() == list(map(len, rows))
+    assert tree.leaf_names == tuple(row[-1] for row in rows)
+    assert tree.even == (len(set(map(len, rows))) == 1)
+    assert tree.leaf_open.tolist() == [height(row, rows) > 0 for row in rows]
     for level in range(1, tree.depth + 1):
-        names = list(dict.fromkeys(row[level - 1] for row in rows))
+        names = list(dict.fromkeys(row[level - 1] for row in rows if len(row) >= level))
         assert tree.names(level) == tuple(names)
-        assert [names[i] for i in tree.leaf_to(level)] == [row[level - 1] for row in rows]
+        assert [at(row, level) for row in rows] == [names[i] if i >= 0 else None for i in tree.leaf_to(level)]
         for i, name in enumerate(names):
-            below = [leaf for leaf, row in enumerate(rows) if row[level - 1] == name]
+            below = [leaf for leaf, row in enumerate(rows) if at(row, level) == name]
+            path = rows[below[0]][:level]
             assert tree.leaves_below(level, i).tolist() == below
             assert tree.index(level, name) == i
+            assert tree.heights(level)[i] == height(path, rows)
+            assert [tree.names(h)[c] for h, c in enumerate(tree.paths(level)[i], 1) if c >= 0] == list(path)
             for above in range(1, level + 1):
-                assert tree.names(above)[tree.up(level, above)[i]] == rows[below[0]][above - 1]
+                assert tree.names(above)[tree.up(level, above)[i]] == path[above - 1]
             if level > 1:
                 assert i in tree.children(level - 1, tree.parent(level, i))
             if level < tree.depth:
-                children = {row[level] for row in rows if row[level - 1] == name}
+                children = {row[level] for row in rows if at(row, level) == name and len(row) > level}
                 assert {tree.names(level + 1)[child] for child in tree.children(level, i)} == children
 
 
 @FAST
-@given(tree_rows())
+@given(ROWS)
 def test_common_ancestors_and_statistics(rows: list[tuple[str, ...]]) -> None:
     tree = Taxonomy.from_rows(rows)
     every = np.arange(tree.leaves)
     heights = tree.lca_height(every[:, None], every)
-    assert heights.tolist() == [[tree.depth - common(a, b) for b in rows] for a in rows]
+    assert heights.tolist() == [
+        [0 if a == b else height(a[: common(a, b)], rows) for b in rows] for a in rows
+    ]
     levels, classes = tree.lca(every[:, None], every)
-    assert (levels == tree.depth - heights).all()
+    assert levels.tolist() == [[common(a, b) for b in rows] for a in rows]
     for a, b in combinations(range(tree.leaves), 2):
         name = tree.names(levels[a, b])[classes[a, b]] if levels[a, b] else None
         assert name == (rows[a][levels[a, b] - 1] if common(rows[a], rows[b]) else None)
-    nodes = {row[: h + 1] for row in rows for h in range(tree.depth)}
+    nodes = {row[: h + 1] for row in rows for h in range(len(row))}
     inner = {node[:-1] for node in nodes}
     assert tree.nodes == len(nodes)
     assert tree.branching_factor == pytest.approx(len(nodes) / len(inner))
-    distances = [2 * (tree.depth - common(a, b)) for a, b in combinations(rows, 2)]
+    distances = [len(a) + len(b) - 2 * common(a, b) for a, b in combinations(rows, 2)]
     assert tree.mean_leaf_distance == pytest.approx(np.mean(distances) if distances else 0)
 
 
 @FAST
-@given(tree_rows(), st.data())
+@given(ROWS, st.data())
 def test_restricting_drops_columns(rows: list[tuple[str, ...]], data: st.DataObject) -> None:
     tree = Taxonomy.from_rows(rows, {"id": [str(i) for i in range(len(rows))]})
     levels = sorted(data.draw(st.sets(st.integers(1, tree.depth), min_size=1)))
-    small = tree.restrict(levels)
-    kept = dict.fromkeys(tuple(row[level - 1] for level in levels) for row in rows)
-    assert small == Taxonomy.from_rows(list(kept))
-    assert ("id" in small.leaf_attributes) == (levels[-1] == tree.depth)
+    small, place = tree.restrict(levels), tree.leaf_in(levels)
+    cut = [tuple(row[level - 1] for level in levels if len(row) >= level) for row in rows]
+    kept = [row for row in dict.fromkeys(cut) if row]
+    assert small == Taxonomy.from_rows(kept)
+    assert place.tolist() == [kept.index(row) if row else -1 for row in cut]
+    assert ("id" in small.leaf_attributes) == (levels[-1] == tree.depth and len(kept) == len(rows))
 
 
 @FAST
-@given(tree_rows())
+@given(uneven_rows(), st.integers(1, 3))
+def test_restricting_to_the_last_levels_of_each_leaf(rows: list[tuple[str, ...]], count: int) -> None:
+    # Names that say their level, so that none stands at two
+    rows = [tuple(f"{name} {h}" for h, name in enumerate(row)) for row in rows]
+    tree = Taxonomy.from_rows(rows, {"id": [str(i) for i in range(len(rows))]})
+    count = min(count, tree.depth)
+    levels = range(-count, 0)
+    small = tree.restrict(levels)
+    assert [small.path(i) for i in range(small.leaves)] == [row[-count:] for row in rows]
+    assert tree.leaf_in(levels).tolist() == list(range(len(rows)))
+    assert small.leaf_attributes == tree.leaf_attributes
+    if tree.even:
+        assert small == tree.restrict(range(tree.depth - count + 1, tree.depth + 1))
+
+
+def test_leaves_of_one_name_are_told_apart_by_their_level() -> None:
+    tree = Taxonomy.from_rows([("plant", "rose"), ("rose",), ("animal", "dog")])
+    assert tree.restrict([-1]).names(1) == ("rose (level 2)", "rose (level 1)", "dog")
+    with pytest.raises(RamifyError, match=r"no level -1"):
+        tree.restrict([-1, 1])
+
+
+@FAST
+@given(ROWS)
 def test_tree_order_keeps_relatives_together(rows: list[tuple[str, ...]]) -> None:
     tree = Taxonomy.from_rows(rows)
     for level in range(1, tree.depth + 1):
@@ -93,7 +143,15 @@ def test_tree_order_keeps_relatives_together(rows: list[tuple[str, ...]]) -> Non
         assert sorted(order.tolist()) == list(range(tree.sizes[level - 1]))
         for above in range(1, level):
             ancestors = tree.up(level, above)[order]
-            assert (np.diff(ancestors) != 0).sum() == tree.sizes[above - 1] - 1
+            assert (np.diff(ancestors) != 0).sum() == len(set(ancestors.tolist())) - 1
+    leaves = tree.leaf_order()
+    assert sorted(leaves.tolist()) == list(range(tree.leaves))
+    for level in range(1, tree.depth + 1):
+        runs = tree.leaf_to(level)[leaves]
+        changes = np.flatnonzero(np.diff(runs, prepend=-2))
+        assert all((runs[changes] == c).sum() == 1 for c in range(tree.sizes[level - 1]))
+    if tree.even:
+        assert leaves.tolist() == tree.order(tree.depth).tolist()
 
 
 def test_fingerprint_is_of_names_and_order() -> None:
@@ -128,6 +186,8 @@ def test_it_cannot_be_changed() -> None:
         lambda tree: tree.parent(2, 2),
         lambda tree: tree.children(1, -1),
         lambda tree: tree.path(2),
+        lambda tree: tree.path(-1),
+        lambda tree: tree.lca_height([0], [2]),
         lambda tree: tree.restrict([]),
         lambda tree: tree.restrict([2, 1]),
         lambda tree: tree.restrict([1, 3]),
@@ -169,3 +229,18 @@ def test_real_sizes_are_answered_at_once() -> None:
     every = np.arange(tree.leaves)
     assert tree.lca_height(every[:, None], every).shape == (1010, 1010)
     assert tree.leaf_to(3)[np.zeros(190_000, np.int64)].shape == (190_000,)
+
+
+def test_a_large_uneven_tree_is_answered_at_once() -> None:
+    tree = Taxonomy.from_rows(seven_levels(10_000))
+    assert (tree.depth, tree.leaves, tree.even) == (7, 10_000, False)
+    assert len(set(tree.leaf_levels.tolist())) == 7
+    begin = time.process_time()
+    every = np.arange(tree.leaves)
+    assert (tree.lca_height(every, every[::-1]) > 0).all()
+    assert tree.restrict(range(-2, 0)).leaves == tree.leaves
+    assert tree.branching_factor > 1
+    console = Console(file=io.StringIO(), width=100)
+    console.print(render(tree, "large", everything=True))
+    assert len(console.file.getvalue().splitlines()) == 1 + tree.nodes
+    assert time.process_time() - begin < 10

@@ -79,15 +79,22 @@ def _get(args: argparse.Namespace) -> None:
 
 
 def _check(args: argparse.Namespace) -> None:
+    import numpy as np
+
     from ramify.datasets import SOURCES
+    from ramify.taxonomy.show import leaf_ends
 
     dataset = _load(args)
     print(_summary(dataset))
     tree, source = dataset.taxonomy, SOURCES.get(args.name)
-    print(f"tree: {tree.nodes} classes in {tree.depth} levels, {' / '.join(map(str, tree.sizes))}")
+    ends = leaf_ends(tree)
+    print(
+        f"tree: {tree.nodes} classes in {tree.depth} levels, {' / '.join(map(str, tree.sizes))}"
+        + (f"; of {tree.leaves} leaves {ends}" if ends else "")
+    )
     for title, split in (("train", dataset.train), ("test", dataset.test)):
-        counts = [int((split.leaves == leaf).sum()) for leaf in range(tree.leaves)]
-        print(f"{title}: {min(counts)} to {max(counts)} images a leaf")
+        counts = np.bincount(split.leaves, minlength=tree.leaves)
+        print(f"{title}: {counts.min()} to {counts.max()} images a leaf")
     found = (len(dataset.train), len(dataset.test))
     if source is not None and source.images not in (None, found):
         print(f"note: published are {source.images[0]:,} train and {source.images[1]:,} test images")

@@ -76,7 +76,7 @@ def _print(learner: Learner, model: Path, everything: bool) -> None:
         console.print(_log(entries))
     tree = learner.hierarchy()
     title = "The tree that the model's answers make"
-    console.print(render(tree, title, everything, [set(map(str, learner.labels(h))) for h in learner.levels]))
+    console.print(render(tree, title, everything, [len(learner.labels(h)) for h in learner.levels]))
     for child, parent, support in _ties(tree)[:WEAKEST]:
         console.print(
             f"weakly tied: {child} to {parent} ({support:.0%} of its stored images)", soft_wrap=True
@@ -84,7 +84,7 @@ def _print(learner: Learner, model: Path, everything: bool) -> None:
 
 
 def _facts(learner: Learner) -> dict[str, Any]:
-    """The same as plain values; `found_tree` has a row for each path, which ends at its last class."""
+    """The same as plain values; `found_tree` has a row for each path."""
     from ramify.learner.manifest import accuracy_log
 
     params, stored = learner.get_params(), learner.memory_counts()
@@ -110,10 +110,7 @@ def _facts(learner: Learner) -> dict[str, Any]:
         facts["taxonomy"] = [learner.taxonomy.path(leaf) for leaf in range(learner.taxonomy.leaves)]
     if learner.samples:
         tree = learner.hierarchy()
-        real = [set(map(str, learner.labels(h))) for h in learner.levels]
-        for path in map(tree.path, range(tree.leaves)):
-            last = max(k for k, name in enumerate(path) if name in real[k])
-            facts["found_tree"].append(path[: last + 1])
+        facts["found_tree"] = [tree.path(leaf) for leaf in range(tree.leaves)]
         facts["weak_ties"] = [
             {"child": child, "parent": parent, "support": support} for child, parent, support in _ties(tree)
         ]

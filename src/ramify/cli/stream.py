@@ -172,13 +172,12 @@ def _levels(text: str) -> tuple[int, ...]:
 def _table(stream: Stream, title: str) -> Table:
     from rich.table import Table
 
+    from ramify.streams.stream import in_tree
+
     table = Table(title=title, title_justify="left")
     for column in ("task", "samples", "level", "new classes"):
         table.add_column(column, justify="right")
     for number, task in enumerate(stream.summary(), start=1):
-        level = ", ".join(
-            str(h) if h == (deep := stream.levels[h - 1]) else f"{h} (tree level {deep})"
-            for h in task["levels"]
-        )
+        level = ", ".join(f"{h}{in_tree(h, stream.levels[h - 1])}" for h in task["levels"])
         table.add_row(str(number), f"{task['samples']:,}", level, str(task["new_classes"]))
     return table

@@ -28,5 +28,5 @@ def main(argv: list[str]) -> int:
     tree = read_taxonomy(args.tree, pad=args.pad)
     console = Console(highlight=False)
     console.print(render(tree, args.tree, args.all))
-    console.print(statistics(tree))
+    console.print(statistics(tree), soft_wrap=True)
     return 0

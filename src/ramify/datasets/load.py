@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -112,7 +113,7 @@ def _check(source: Source, tree: Taxonomy, leaves: Mapping[str, NDArray[np.int64
             raise RamifyError(f"{source.name}: there are no {split} images")
     missing = np.flatnonzero(np.bincount(leaves["train"], minlength=tree.leaves) == 0)
     if len(missing):
-        name = tree.names(tree.depth)[missing[0]]
+        name = tree.leaf_names[missing[0]]
         raise RamifyError(
             f"{source.name}: {len(missing)} classes have no training image, {name!r} first; "
             "add images or take the class out"
@@ -140,12 +141,17 @@ def _lay(tree: Taxonomy | None, own: Taxonomy, name: str) -> tuple[NDArray[np.in
     """
     if tree is None:
         return np.arange(own.leaves), own
-    known = {leaf: index for index, leaf in enumerate(tree.names(tree.depth))}
+    counts = Counter(tree.leaf_names)
+    known = {leaf: index for index, leaf in enumerate(tree.leaf_names) if counts[leaf] == 1}
     plain = {_plain(leaf): index for leaf, index in known.items()}
     if len(plain) < len(known):
         plain = {}
-    found = [known.get(leaf, plain.get(_plain(leaf), -1)) for leaf in own.names(own.depth)]
-    strangers = [leaf for leaf, index in zip(own.names(own.depth), found, strict=True) if index < 0]
+    paths = {tree.path(index): index for index in range(tree.leaves)}  # of two leaves of one name
+    found = [
+        known.get(leaf, paths.get(own.path(index), plain.get(_plain(leaf), -1)))
+        for index, leaf in enumerate(own.leaf_names)
+    ]
+    strangers = [leaf for leaf, index in zip(own.leaf_names, found, strict=True) if index < 0]
     if strangers:
         raise RamifyError(
             f"{name}: {len(strangers)} classes are not leaves of the given tree, {strangers[0]!r} first; "

@@ -28,10 +28,10 @@ def manifest_origin(path: Path, name: str, pad: bool = False) -> Origin:
 
     def contents() -> Contents:
         for row, line in zip(rows, lines, strict=True):
-            needed = 1 if pad else len(columns)  # what is empty below is repeated from above
-            empty = [column for column, i in zip(columns[:needed], numbers, strict=False) if not row[i]]
-            if empty or not row[where]:
-                raise RamifyError(f"{path} line {line}: {(*empty, 'path')[0]} is empty: fill it in")
+            names = [row[i] for i in numbers]  # an image may have no class at the finer levels
+            gaps = [c for k, c in enumerate(columns) if not names[k] and (k == 0 or any(names[k:]))]
+            if gaps or not row[where]:
+                raise RamifyError(f"{path} line {line}: {(*gaps, 'path')[0]} is empty: fill it in")
         split = header.index("split") if "split" in header else None
         return assemble(
             [tuple(row[i] for i in numbers) for row in rows],

@@ -98,7 +98,9 @@ def _contents(files: Sequence[Path], path: Path, pad: bool) -> Contents:
     except Exception as error:
         raise RamifyError(f"{path}: the labels cannot be read ({error})") from error
     texts = {column: _texts(values[column], classes.get(column), f"{path}: {column}") for column in columns}
-    columns.sort(key=lambda column: len(set(texts[column])))  # coarse levels have fewer classes
+    columns.sort(key=lambda column: len({*texts[column]} - {""}))  # coarse levels have fewer classes
+    if "" in texts[columns[0]]:
+        raise RamifyError(f"{path}: {columns[0]} is None in a row: expected a class of it in every row")
     labels: list[Labels] = list(zip(*(texts[column] for column in columns), strict=True))
     parts = [re.split(r"[-_.]", file.name)[0].lower() for file in files]
     rows = [part for part, file in zip(parts, opened, strict=True) for _ in range(file.metadata.num_rows)]
@@ -147,7 +149,9 @@ def _class_names(schema: Any) -> dict[str, list[str]]:
 
 
 def _texts(values: Sequence[Any], names: list[str] | None, where: str) -> list[str]:
-    bad = [v for v in values if v is None or (names is not None and not 0 <= int(v) < len(names))]
+    """Labels as text, empty where a row has none: a null, or Hugging Face's -1."""
+    none = (None,) if names is None else (None, -1)
+    bad = [v for v in values if v not in none and names is not None and not 0 <= int(v) < len(names)]
     if bad:
-        raise RamifyError(f"{where}: found the label {bad[0]!r}: expected one of its classes in every row")
-    return [str(value) if names is None else names[int(value)] for value in values]
+        raise RamifyError(f"{where}: found the label {bad[0]!r}: expected one of its classes, or null")
+    return ["" if v in none else str(v) if names is None else names[int(v)] for v in values]

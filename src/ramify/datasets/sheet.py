@@ -19,10 +19,10 @@ INK, PAPER = (40, 42, 46), (255, 255, 255)
 def contact_sheet(dataset: Dataset, per_leaf: int = PER_LEAF) -> Image.Image:
     """The first training images of each leaf, leaves in the order of the tree."""
     tree = dataset.taxonomy
-    order = tree.order(tree.depth)
+    order = tree.leaf_order()
     row = THUMB + 2
     font = ImageFont.load_default(13)
-    label = 12 + min(NAME, math.ceil(max(font.getlength(_plain(name)) for name in tree.names(tree.depth))))
+    label = 12 + min(NAME, math.ceil(max(font.getlength(_plain(name)) for name in tree.leaf_names)))
     width = (tree.depth - 1) * BAND + label + per_leaf * row + GAP
     columns = max(1, round(math.sqrt(len(order) * row * 1.4 / width)))
     rows = math.ceil(len(order) / columns)
@@ -42,7 +42,7 @@ def _leaf(
     sheet: Image.Image, dataset: Dataset, leaf: int, place: tuple[int, int], label: int, count: int
 ) -> None:
     left, top = place
-    name = dataset.taxonomy.names(dataset.taxonomy.depth)[leaf]
+    name = dataset.taxonomy.leaf_names[leaf]
     lines = _wrap(_plain(name), label - 12, THUMB // 16)
     font = ImageFont.load_default(13)
     offset = (THUMB - 16 * len(lines)) // 2
@@ -64,9 +64,11 @@ def _bands(
     """One upright band for each run of leaves that share a class at `level`."""
     tree = dataset.taxonomy
     classes = tree.leaf_to(level)[leaves]
-    starts = np.flatnonzero(np.diff(classes, prepend=-1))
+    starts = np.flatnonzero(np.diff(classes, prepend=-2))
     for start, end in zip(starts, [*starts[1:], len(classes)], strict=True):
         index = int(classes[start])
+        if index < 0:  # these leaves end above
+            continue
         rank = int(np.flatnonzero(tree.order(level) == index)[0])
         band = Image.new("RGB", ((end - start) * row - 2, BAND - 2), _pastel(rank / tree.sizes[level - 1]))
         font = ImageFont.load_default(13)

@@ -19,6 +19,7 @@ from ramify.evaluation.metrics import (
 )
 from ramify.evaluation.own import Metric, Values
 from ramify.hierarchy import DECODINGS
+from ramify.streams.stream import paths_in
 from ramify.taxonomy import Taxonomy
 from ramify.typed import from_dict
 
@@ -56,7 +57,7 @@ class Evaluation:
 
 
 class Evaluator:
-    """The test images of a run, with their class at every level of the stream's tree.
+    """The test images of a run, with their class at every level of the stream's tree, -1 where it has none.
 
     `decode` is the way to read answers that all figures but `decoded` are of.
     """
@@ -74,12 +75,11 @@ class Evaluator:
         self.tree = taxonomy.restrict(levels)
         self.decode = decode
         self.metrics = tuple(metrics)
-        leaves = taxonomy.up(taxonomy.depth, levels[-1])[test.leaves]
-        self.truth: Ints = np.stack([self.tree.leaf_to(h)[leaves] for h in range(1, self.tree.depth + 1)], 1)
-        self.all: Ints = np.arange(len(leaves))
+        self.truth: Ints = paths_in(taxonomy, levels)[test.leaves]
+        self.all: Ints = np.arange(len(self.truth))
         self.subset = self.all
-        if subset is not None and subset < len(leaves):
-            self.subset = np.sort(np.random.default_rng(SUBSET_SEED).permutation(len(leaves))[:subset])
+        if subset is not None and subset < len(self.all):
+            self.subset = np.sort(np.random.default_rng(SUBSET_SEED).permutation(len(self.all))[:subset])
 
     def __call__(self, learner: Answering, whole: bool, every_way: bool = False) -> Evaluation:
         """Ask about all test images or the periodic subset; read the answers in `every_way` there is."""

@@ -1,7 +1,8 @@
 """The figures of an evaluation, as pure functions of arrays.
 
 Predictions and truth are class indices of a level, [n], or of all levels of a tree, [n, H]; −1 stands for no
-answer, as at a level of which no class has been seen. A figure with nothing to average over is None;
+answer, as at a level of which no class has been seen, and in the truth for a leaf that ends above the level:
+such an image does not count there, whatever is answered. A figure with nothing to average over is None;
 figures of whole paths need at least one image.
 """
 
@@ -52,21 +53,21 @@ def _level(predicted: Ints, truth: Ints, seen: Mask) -> None:
     if not isinstance(seen, np.ndarray) or seen.dtype != bool or seen.ndim != 1:
         raise RamifyError("`seen` must be a boolean array that says of each class whether it was seen")
     _within("predictions", predicted, -1, len(seen))
-    _within("true classes", truth, 0, len(seen))
+    _within("true classes", truth, -1, len(seen))
 
 
 def level_accuracy(predicted: Ints, truth: Ints, seen: Mask) -> float | None:
     """Top-1 at one level over the images whose class has been seen: mean of [ŷ = y] over n with seen[y]."""
     _level(predicted, truth, seen)
-    asked = seen[truth]
+    asked = (truth >= 0) & seen[truth]
     return _mean(predicted[asked] == truth[asked])
 
 
 def class_accuracy(predicted: Ints, truth: Ints, seen: Mask) -> Floats:
     """a_c = mean of [ŷ = c] over the images of class c; nan for a class not seen or without images."""
     _level(predicted, truth, seen)
-    images = np.bincount(truth, minlength=len(seen))
-    right = np.bincount(truth[predicted == truth], minlength=len(seen))
+    images = np.bincount(truth[truth >= 0], minlength=len(seen))
+    right = np.bincount(truth[(predicted == truth) & (truth >= 0)], minlength=len(seen))
     return np.where(seen & (images > 0), right / np.maximum(images, 1), np.nan)
 
 
@@ -142,17 +143,23 @@ def forgetting(task_ends: Sequence[Floats]) -> float | None:
 
 
 def consistency(predictions: Ints, tree: Taxonomy) -> float:
-    """Share of images with answers on one path: ŷ_h is the ancestor of ŷ_d, d the deepest level answered."""
+    """Share of images with answers on one path: ŷ_h is the ancestor of ŷ_d, d the image's deepest answer.
+
+    Levels without an answer do not count, and an answer below the end of a leaf does: no class of the tree
+    lies below it.
+    """
     _ints("predictions", predictions, PATHS)
     _within("predictions", predictions, -1, tree.sizes)
-    levels = _answered(predictions)
-    deepest = predictions[:, levels[-1] - 1]
-    path = np.stack([tree.up(levels[-1], level)[deepest] for level in levels], axis=1)
-    return float((predictions[:, levels - 1] == path).all(1).mean())
+    _refuse_silence(predictions)
+    path = deepest_answers(predictions, tree)
+    return float(((predictions == path) | (predictions < 0)).all(1).mean())
 
 
 def path_accuracy(predictions: Ints, truth: Ints) -> float:
-    """Share of images with every level right: mean of Π_h [ŷ_h = y_h]; no answer is not right."""
+    """Share of images with every level right: mean of Π_h [ŷ_h = y_h].
+
+    No answer is not right, and neither is one below the end of a leaf: a path is right if it ends there, too.
+    """
     _pair(predictions, truth, PATHS)
     if not len(predictions):
         raise RamifyError("there are no predictions; give those of at least one image")
@@ -160,24 +167,42 @@ def path_accuracy(predictions: Ints, truth: Ints) -> float:
 
 
 def mistake_severity(predictions: Ints, truth: Ints, tree: Taxonomy) -> dict[str, float | None]:
-    """Mean height of the lowest common ancestor of ŷ_H and y_H, over `mistakes` and over `all` images.
+    """Mean height of the lowest common ancestor of answer and truth, over `mistakes` and over `all` images.
 
-    None while the leaves' level has no answers; `mistakes` is None too if there is no mistake.
+    The answer is that of the level at which the leaf ends or, where there is none, the next coarser one; what
+    is answered below the end does not count. None while the deepest level has no answers; `mistakes` is None
+    too if there is no mistake.
     """
     _pair(predictions, truth, PATHS)
     _within("predictions", predictions, -1, tree.sizes)
-    _within("true classes", truth, 0, tree.sizes)
-    if _answered(predictions)[-1] < tree.depth:
+    _within("true classes", truth, -1, tree.sizes)
+    _refuse_silence(predictions)
+    if (predictions[:, -1] < 0).all():
         return {"mistakes": None, "all": None}
-    heights = tree.lca_height(predictions[:, -1], truth[:, -1])
-    return {"mistakes": _mean(heights[heights > 0]), "all": _mean(heights)}
+    heights = mistake_heights(predictions, truth, tree)
+    return {"mistakes": _mean(heights[heights > 0]), "all": _mean(heights[heights >= 0])}
 
 
-def _answered(predictions: Ints) -> Ints:
-    """The levels (from 1) at which every image has an answer."""
-    levels: Ints = np.flatnonzero((predictions >= 0).all(0)) + 1
-    if not len(levels) or not len(predictions):
+def mistake_heights(predictions: Ints, truth: Ints, tree: Taxonomy) -> Ints:
+    """The height of the lowest common ancestor of each image's answer and leaf: 0 = right, H = only the root.
+
+    -1 for an image that has a class at none of the levels.
+    """
+    answers = deepest_answers(np.where(truth >= 0, predictions, -1), tree)
+    return np.where((truth >= 0).any(1), tree.height_between(answers, truth), -1)
+
+
+def deepest_answers(predictions: Ints, tree: Taxonomy) -> Ints:
+    """[n, H]: the path to the deepest class that was answered of each image, -1 below it."""
+    path = np.full_like(predictions, -1)
+    for level in range(1, tree.depth + 1):
+        answered = predictions[:, level - 1] >= 0
+        path[answered] = tree.paths(level)[predictions[answered, level - 1]]
+    return path
+
+
+def _refuse_silence(predictions: Ints) -> None:
+    if not (predictions >= 0).any():
         raise RamifyError(
             f"found predictions of shape {predictions.shape} without an answer; train the model first"
         )
-    return levels

@@ -49,7 +49,8 @@ class Metric:
     compute: Compute
     """(predictions, truth, tree) → a number, {level: number}, or None where there is nothing to say.
 
-    Predictions and truth are [images, levels], classes of each level of the tree; −1: no answer."""
+    Predictions and truth are [images, levels], classes of each level of the tree; −1: no answer, and in the
+    truth no class, below the end of a leaf (`tree.even`: there is none)."""
     lower_is_better: bool = False
     percent: bool = True
     """Whether tables show it times 100."""

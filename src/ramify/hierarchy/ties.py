@@ -69,23 +69,16 @@ class Ties:
     def taxonomy(self) -> Taxonomy:
         """The tree that the ties make; its levels are those met, renumbered from 1.
 
-        Leaf attribute `support2` … `supportH`: the support of the tie of the leaf's ancestor at that level. A
-        class without children is repeated downwards, without support; one without votes has unknown parents.
+        Its leaves are the classes without children, of whatever level. Leaf attribute `support2` …
+        `supportH`: the support of the tie of the leaf's ancestor at that level, empty below its end. A class
+        without votes has unknown parents.
         """
         ancestors, columns = self.ancestors(), range(len(self.classes.levels))
-        names = [{str(self.classes.labels[c]) for c in self.classes.of_level(h)} for h in self.classes.levels]
         rows, support = [], []
         for cls in np.flatnonzero(is_last(ancestors)):
             path = ancestors[cls]
             own = int(np.flatnonzero(path == cls)[0])
-            row = [UNKNOWN if path[k] < 0 else str(self.classes.labels[path[k]]) for k in range(own + 1)]
-            for k in columns[own + 1 :]:
-                name = row[own]
-                while name in names[k]:
-                    name += f" (level {own + 1})"
-                names[k].add(name)
-                row.append(name)
-            rows.append(row)
+            rows.append([UNKNOWN if c < 0 else str(self.classes.labels[c]) for c in path[: own + 1]])
             support.append([f"{self.support[c]:.3f}" if c >= 0 else "" for c in path])
         return Taxonomy.from_rows(
             rows, {f"support{k + 1}": [line[k] for line in support] for k in columns[1:]}

@@ -133,7 +133,9 @@ class Folder:
 
     def __init__(self, path: Path, seed: int, tree: Taxonomy | None, notes: dict[str, Any]) -> None:
         self.name, self.images, self.notes = path.name or str(path), path, notes
-        self.seed, self.depth = seed, None if tree is None else tree.depth
+        self.seed, self.tree = seed, tree
+        leaves = [] if tree is None else [tree.path(leaf) for leaf in range(tree.leaves)]
+        self._paths = {path[:level] for path in leaves for level in range(1, len(path) + 1)}
         self.known: set[str] = set(notes.setdefault("files", []))
         self.rows: list[Row] = []
         self._listed: set[str] = set()
@@ -158,7 +160,7 @@ class Folder:
         path = "/".join(names)
         if not classes:
             raise RamifyError(f"{self.images / path} lies in no class folder: move it into one")
-        told = self.depth in (None, len(classes))
+        told = self.tree is None or len(classes) == self.tree.depth or classes in self._paths
         levels = tuple((str(level) if told else "", name) for level, name in enumerate(classes, 1))
         return Row(path, levels, str(self.images / path))
 

@@ -40,7 +40,7 @@ class FinalAnswers:
     """What a finished run said about every test image."""
 
     predictions: Ints  # [n, levels], -1 for no answer
-    truth: Ints  # [n, levels]
+    truth: Ints  # [n, levels], -1 below the end of a leaf
     class_accuracy: dict[int, Floats]  # level -> [tasks, classes] at each task's end, nan for not yet seen
 
 
@@ -195,7 +195,7 @@ def _answers(path: Path, tree: Taxonomy) -> FinalAnswers:
         predictions, truth = arrays["predictions"], arrays["truth"]
     where = f"{path} is damaged"
     check_classes(predictions, "predictions", -1, tree, where)
-    check_classes(truth, "truth", 0, tree, where)
+    check_classes(truth, "truth", -1, tree, where)
     if predictions.shape != truth.shape:
         raise RamifyError(f"{where}: {len(predictions)} predictions for {len(truth)} images; run it again")
     accuracy: dict[int, Floats] = {}

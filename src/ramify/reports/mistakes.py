@@ -11,21 +11,23 @@ import numpy.typing as npt
 
 from ramify.datasets import Dataset
 from ramify.errors import RamifyError
+from ramify.evaluation.metrics import deepest_answers, mistake_heights
 from ramify.reports.data import RunData
 from ramify.reports.series import Series
+from ramify.taxonomy import Taxonomy
 
 THUMBNAIL = 96
 
 
 @dataclass(frozen=True)
 class Mistake:
-    """An image with its path, the path of the answer at the deepest level, and what else was answered."""
+    """An image with its path, the path of the answer at the level of its end, and what else was answered."""
 
     image: int
     truth: tuple[str, ...]
     answer: tuple[str, ...]
     height: int  # of the lowest common ancestor
-    levels: tuple[str, ...]  # the answer of each level's head
+    levels: tuple[str | None, ...]  # the answer of each level, None for none
 
 
 def worst_mistakes(series: Series, count: int = 8) -> list[Mistake]:
@@ -33,32 +35,38 @@ def worst_mistakes(series: Series, count: int = 8) -> list[Mistake]:
     run = next((run for run in series.results() if run.answers is not None), None)
     if run is None or run.answers is None:
         return []
-    tree, predictions, truth = run.tree, run.answers.predictions, run.answers.truth[:, -1]
-    if (predictions[:, -1] < 0).any():
+    tree, predictions, truth = run.tree, run.answers.predictions, run.answers.truth
+    if (predictions[:, -1] < 0).all():
         return []
-    heights = tree.lca_height(predictions[:, -1], truth)
+    heights = mistake_heights(predictions, truth, tree)
+    answers = deepest_answers(np.where(truth >= 0, predictions, -1), tree)
     order = np.lexsort([-_mean_height(series, truth), -heights])
     found: list[Mistake] = []
-    classes: set[int] = set()
+    leaves: set[tuple[int, ...]] = set()
     for image in order.tolist():
-        if len(found) == count or heights[image] == 0:
+        if len(found) == count or heights[image] <= 0:
             break
-        if int(truth[image]) in classes:
+        leaf = tuple(truth[image].tolist())
+        if leaf in leaves:
             continue
-        classes.add(int(truth[image]))
-        levels = tuple(tree.names(h)[int(c)] for h, c in enumerate(predictions[image], 1))
-        path = tree.path(int(predictions[image, -1]))
-        found.append(Mistake(image, tree.path(int(truth[image])), path, int(heights[image]), levels))
+        leaves.add(leaf)
+        said = (_names(tree, row[image]) for row in (truth, answers))
+        true, answer = (tuple(name for name in names if name is not None) for names in said)
+        found.append(Mistake(image, true, answer, int(heights[image]), _names(tree, predictions[image])))
     return found
+
+
+def _names(tree: Taxonomy, classes: npt.NDArray[np.int64]) -> tuple[str | None, ...]:
+    return tuple(tree.names(h)[c] if c >= 0 else None for h, c in enumerate(classes.tolist(), 1))
 
 
 def _mean_height(series: Series, truth: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
     """Mean height of the mistake on each image over the seeds that were asked about the same images."""
     tree = series.runs[0].tree
     found = [
-        tree.lca_height(run.answers.predictions[:, -1], truth)
+        mistake_heights(run.answers.predictions, truth, tree)
         for run in series.results()
-        if run.answers is not None and np.array_equal(run.answers.truth[:, -1], truth)
+        if run.answers is not None and np.array_equal(run.answers.truth, truth)
     ]
     return np.asarray(np.mean(found, 0))
 

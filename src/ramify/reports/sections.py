@@ -228,11 +228,11 @@ def _picture(mistake: Mistake, dataset: Dataset | None) -> Markup:
 def _paths(mistake: Mistake, dataset: Dataset | None) -> Markup:
     names = () if dataset is None else dataset.test.names
     file = names[mistake.image] if mistake.image < len(names) else None
-    heads = ", ".join(f"{h}: {name}" for h, name in enumerate(mistake.levels, 1))
+    heads = ", ".join(f"{h}: {name or 'none'}" for h, name in enumerate(mistake.levels, 1))
     return el(
         "div",
         el("div", " › ".join(mistake.truth)),
-        el("div", "taken for " + " › ".join(mistake.answer), class_="wrong"),
+        el("div", "taken for " + (" › ".join(mistake.answer) or "nothing"), class_="wrong"),
         el("div", f"answers by level: {heads}", class_="faint"),
         join([] if file is None else [el("div", file, class_="faint")]),
     )

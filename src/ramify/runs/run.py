@@ -25,6 +25,7 @@ from ramify.runs.folder import RunFolder
 from ramify.runs.result import Result
 from ramify.state import State
 from ramify.streams import Stream, build_stream
+from ramify.streams.stream import paths_in
 from ramify.typed import shown, to_dict
 
 CHUNK = 8  # samples handed over at a time: between two such parts a checkpoint can be written
@@ -107,8 +108,8 @@ class Run:
         self.config, self.dataset = config, dataset
         self.stream = prepare_stream(config, dataset)
         self.task_end_positions = {*self.stream.task_starts[1:].tolist(), len(self.stream)}
-        # Leaf of the dataset -> its class at each level of the stream's tree
-        self.paths: Ints = np.stack([dataset.taxonomy.leaf_to(h) for h in self.stream.levels], 1)
+        # Leaf of the dataset -> its class at each level of the stream's tree, -1 below its end
+        self.paths = paths_in(dataset.taxonomy, self.stream.levels)
         torch.manual_seed(config.seed)  # ramify draws nothing from torch's own generator; your network may
         method = find_method(config.method)
         settings = replace(config, memory_size=len(self.stream)) if method.offline else config
@@ -192,7 +193,7 @@ class Run:
         if self.trainer.method.told_paths:
             paths = self.paths[self.dataset.train.leaves[stream.image[part]]].tolist()
             for own, path in zip(labels, paths, strict=True):
-                own += [(h, label) for h, label in enumerate(path, 1) if h != own[0][0]]
+                own += [(h, label) for h, label in enumerate(path, 1) if label >= 0 and h != own[0][0]]
         self._timed(lambda: self.trainer.observe(inputs, labels))
         self.position = stop
         if stop == len(stream):

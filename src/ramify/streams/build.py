@@ -32,26 +32,29 @@ def build_stream(
     """The stream of a setup, a pure function of its arguments.
 
     `setup` is a name (`ramify stream list`) or `package.module:name`. `leaves` are the training images'
-    classes at the tree's deepest level. `settings` are the setup's own, as a mapping or an instance of their
-    class; `tasks` is their number, `default_tasks` if left out; `levels` are the levels of the tree to use;
-    `imbalance` makes the images long-tailed first, see `ramify.streams.imbalance.long_tail`.
+    leaves of the tree. `settings` are the setup's own, as a mapping or an instance of their class; `tasks` is
+    their number, `default_tasks` if left out. `levels` are the levels of the tree to use or, below 0, levels
+    counted from the end of each leaf; on a tree of unequal depth a setup of one or two levels takes the last
+    ones of each leaf. Images whose leaf has none of the levels do not arrive. `imbalance` makes the images
+    long-tailed first (`ramify.streams.imbalance.long_tail`).
     """
     rule = find_setup(setup)
     own = rule.own(settings)
-    chosen = _levels(rule, taxonomy, levels)
+    chosen = taxonomy.chosen(_levels(rule, taxonomy, levels))
     tree = taxonomy.restrict(chosen)
     all_leaves = _leaves(leaves, taxonomy)
-    kept = taxonomy.up(taxonomy.depth, chosen[-1])[all_leaves]
+    kept = taxonomy.leaf_in(chosen)[all_leaves]
+    there = np.flatnonzero(kept >= 0)  # a leaf may end above all of these levels
     seed = whole_seed(seed)
-    there = np.arange(len(kept))
     if imbalance is not None:
-        there = there[long_tail(kept, tree.leaves, imbalance, seed)]
+        there = there[long_tail(kept[there], tree.leaves, imbalance, seed)]
     rng = np.random.Generator(np.random.PCG64(seed))
     with _blamed(rule):
         count = whole("tasks", rule.tasks(tree, own) if tasks is None else tasks, 0)
         rule.check(count, tree, own)
         image, level, task, *within = map(np.asarray, rule.arrivals(kept[there], tree, rng, count, own))
     _check(rule, (image, level, task, *within[:1]), (len(there), tree.depth, count))
+    _check_ends(rule, tree, kept[there][image], level)
     image = there[image]
     order = np.lexsort((rng.random(len(image)), *within[:1], task))
     image, level, task = image[order], level[order], task[order]
@@ -113,6 +116,17 @@ def _check(rule: Setup, arrivals: Arrivals, counts: tuple[int, int, int]) -> Non
         )
 
 
+def _check_ends(rule: Setup, tree: Taxonomy, leaves: IntArray, level: IntArray) -> None:
+    """Refuse arrivals at a level that their leaf does not have."""
+    below = np.flatnonzero(level > tree.leaf_levels[leaves])
+    if len(below):
+        leaf = leaves[below[0]]
+        raise RamifyError(
+            f"the setup {rule.name} returned level {level[below[0]]} for an image of "
+            f"{tree.leaf_names[leaf]!r}, which ends at level {tree.leaf_levels[leaf]}; see tree.leaf_levels"
+        )
+
+
 def _levels(rule: Setup, taxonomy: Taxonomy, levels: Sequence[int] | None) -> tuple[int, ...]:
     wanted = rule.levels
     if wanted is not None and taxonomy.depth < wanted:
@@ -121,6 +135,8 @@ def _levels(rule: Setup, taxonomy: Taxonomy, levels: Sequence[int] | None) -> tu
             f"{rule.name} needs {wanted} levels and this tree has {taxonomy.depth}: "
             f"give it a tree with parents, or use {', '.join(others)}"
         )
+    if levels is None and wanted is not None and not taxonomy.even:
+        return tuple(range(-wanted, 0))
     if levels is None:
         return tuple(range(1 if wanted is None else taxonomy.depth - wanted + 1, taxonomy.depth + 1))
     if wanted not in (None, len(levels)):

@@ -29,14 +29,14 @@ def draw_order(n: int, rng: np.random.Generator) -> IntArray:
     return draw_ranks(np.zeros(n, np.int64), rng)
 
 
-def enough(leaves: IntArray, tree: Taxonomy, least: int, what: str) -> None:
-    """Refuse if a class has fewer than the `least` images that `what` needs."""
+def enough(leaves: IntArray, tree: Taxonomy, least: int | IntArray, what: str) -> None:
+    """Refuse if a leaf has fewer than the `least` images, one number or one a leaf, that `what` needs."""
     counts = np.bincount(leaves, minlength=tree.leaves)
-    short = np.flatnonzero(counts < least)
+    needed = np.broadcast_to(least, counts.shape)
+    short = np.flatnonzero(counts < needed)
     if len(short):
-        name = tree.names(tree.depth)[short[0]]
         raise RamifyError(
-            f"too few images: {len(short)} of {tree.leaves} classes, such as {name!r} with "
-            f"{counts[short[0]]}, have fewer than the {least} that {what} needs; "
+            f"too few images: {len(short)} of {tree.leaves} classes, such as {tree.leaf_names[short[0]]!r} "
+            f"with {counts[short[0]]}, have fewer than the {needed[short[0]]} that {what} needs; "
             "add images or drop these classes"
         )

@@ -88,8 +88,9 @@ def _facts(text: str | None, path: Path) -> dict[str, Any]:
 def read_csv(path: Path, taxonomy: Taxonomy, images: int) -> Stream:
     """Read a stream from CSV columns `image,level,label[,task]`, one row an arrival.
 
-    `image` is an index among the training images, `level` a level of the dataset's tree, `label` a class name
-    or index of that level (a name wins), `task` counts 0, 1, 2, … The stream uses the levels that occur.
+    `image` is an index among the training images, `level` a level of the dataset's tree (or of each leaf, -1
+    its own, -2 its parent's), `label` a class name or index of that level (a name wins), `task` counts 0, 1,
+    2, … The stream uses the levels that occur.
     """
     header, rows, lines = read_table(read_text(path), path.name)
     if not {"image", "level", "label"} <= set(header) <= {"image", "level", "label", "task"}:
@@ -99,15 +100,22 @@ def read_csv(path: Path, taxonomy: Taxonomy, images: int) -> Stream:
     if not rows:
         raise RamifyError(f"{path.name} has no rows below its header: expected one row an arrival")
     columns = {name: header.index(name) for name in header}
-    index = [{name: i for i, name in enumerate(taxonomy.names(h))} for h in range(1, taxonomy.depth + 1)]
     table = np.zeros((4, len(rows)), np.int64)  # image, level, label, task
+    table[1] = [
+        _level(row[columns["level"]], taxonomy.depth, f"{path.name} line {line}")
+        for row, line in zip(rows, lines, strict=True)
+    ]
+    levels, renumbered = np.unique(table[1], return_inverse=True)
+    if levels[0] < 0 < levels[-1]:
+        raise RamifyError(f"{path.name}: levels {levels.tolist()}: count all from 1, or all from -1")
+    tree = taxonomy.restrict(levels.tolist())
+    index = {int(h): {name: i for i, name in enumerate(tree.names(k))} for k, h in enumerate(levels, 1)}
     for i, (row, line) in enumerate(zip(rows, lines, strict=True)):
         where = f"{path.name} line {line}"
         table[0, i] = _number(row[columns["image"]], 0, images, "image", where)
-        level = _number(row[columns["level"]], 1, taxonomy.depth + 1, "level", where)
-        names, text = index[level - 1], row[columns["label"]]
+        level = int(table[1, i])
+        names, text = index[level], row[columns["label"]]
         known = names.get(text)
-        table[1, i] = level
         table[2, i] = (
             _number(text, 0, len(names), f"label at level {level}", where) if known is None else known
         )
@@ -117,7 +125,6 @@ def read_csv(path: Path, taxonomy: Taxonomy, images: int) -> Stream:
     jumps = np.flatnonzero((steps < 0) | (steps > np.minimum(np.arange(len(rows)), 1)))
     if len(jumps):
         raise RamifyError(f"{path.name} line {lines[jumps[0]]}: number the tasks 0, 1, 2, … in order")
-    levels, renumbered = np.unique(table[1], return_inverse=True)
     return Stream(
         image=table[0],
         level=renumbered + 1,
@@ -125,8 +132,8 @@ def read_csv(path: Path, taxonomy: Taxonomy, images: int) -> Stream:
         task=table[3],
         setup="csv",
         seed=0,
-        levels=tuple(levels.tolist()),
-        classes=tuple(taxonomy.sizes[h - 1] for h in levels),
+        levels=taxonomy.chosen(levels.tolist()),
+        classes=tree.sizes,
         taxonomy=taxonomy.fingerprint,
         images=images,
     )
@@ -134,13 +141,20 @@ def read_csv(path: Path, taxonomy: Taxonomy, images: int) -> Stream:
 
 def write_csv(stream: Stream, path: Path, taxonomy: Taxonomy) -> None:
     """Write a stream as the CSV that `read_csv` reads, with class names."""
-    names = [taxonomy.names(level) for level in stream.levels]
+    tree = taxonomy.restrict(stream.levels)
+    names = [tree.names(level) for level in range(1, tree.depth + 1)]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(("image", "level", "label", "task"))
     for image, level, label, task in zip(stream.image, stream.level, stream.label, stream.task, strict=True):
         writer.writerow((image, stream.levels[level - 1], names[level - 1][label], task))
     write_atomic(path, text.getvalue())
+
+
+def _level(text: str, depth: int, where: str) -> int:
+    """A level of a tree, or one below 0, counted from the end of a leaf."""
+    sign = -1 if text.startswith("-") else 1
+    return sign * _number(text.removeprefix("-"), 1, depth + 1, "level", where)
 
 
 def _number(text: str, low: int, high: int, name: str, where: str) -> int:

@@ -23,7 +23,11 @@ def _check(tasks: int, tree: Taxonomy, _settings: None) -> None:
 def multiple_depth(
     leaves: IntArray, tree: Taxonomy, rng: np.random.Generator, tasks: int, _settings: None
 ) -> Arrivals:
-    """One task a level, coarse to fine; each class is dealt out equally, remainders to the deepest levels."""
-    enough(leaves, tree, tasks, f"multiple-depth with {tasks} levels")
-    level = tasks - draw_ranks(leaves, rng) % tasks
+    """One task a level, coarse to fine; each class is dealt out equally, remainders to the deepest levels.
+
+    A leaf that ends above the deepest level is dealt out to the levels that it has.
+    """
+    enough(leaves, tree, tree.leaf_levels, f"multiple-depth with {tasks} levels")
+    depth = tree.leaf_levels[leaves]
+    level = depth - draw_ranks(leaves, rng) % depth
     return np.arange(len(leaves)), level, level - 1

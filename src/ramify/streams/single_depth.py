@@ -31,12 +31,12 @@ def _tasks(tree: Taxonomy, _settings: SingleDepth) -> int:
     Otherwise one task for the parents and, for the children, the divisor of the number of parents that is
     nearest to the paper's usual 5 (the smaller of two; 1 only for a single parent).
     """
-    candidates = _divisors(tree.sizes[0])[1:] or [1]
+    candidates = _divisors(len(_expanding(tree)))[1:] or [1]
     return PAPER_TASKS.get(tree.sizes) or 1 + min(candidates, key=lambda d: (abs(d - 5), d))
 
 
 def _check(tasks: int, tree: Taxonomy, _settings: SingleDepth) -> None:
-    parents = tree.sizes[0]
+    parents = len(_expanding(tree))
     if tasks < 2 or parents % (tasks - 1):
         works = ", ".join(str(d + 1) for d in _divisors(parents))
         raise RamifyError(
@@ -51,18 +51,32 @@ def single_depth(
 ) -> Arrivals:
     """Two levels: first all parents; then, in equal groups, each parent expands into its children once.
 
-    Single-label: each image arrives once. Dual-label: all arrive as their parent first, then again.
+    Single-label: each image arrives once. Dual-label: all arrive as their parent first, then again. The
+    images of a parent that is itself a leaf all arrive in the first task.
     """
-    dual = settings.labels == "dual"
-    enough(leaves, tree, 1 if dual else _least(tasks), f"single-depth with {tasks} tasks")
-    group = draw_order(tree.sizes[0], rng) * (tasks - 1) // tree.sizes[0]
+    dual, below = settings.labels == "dual", tree.leaf_levels > 1
+    least = np.where(below, 1 if dual else _least(tasks), 1)
+    enough(leaves, tree, least, f"single-depth with {tasks} tasks")
+    parents = _expanding(tree)
+    group = np.full(tree.sizes[0], -1)
+    group[parents] = draw_order(len(parents), rng) * (tasks - 1) // len(parents)
     child_task = 1 + group[tree.leaf_to(1)][leaves]
     image = np.arange(len(leaves))
     if dual:
-        one = np.ones_like(image)
-        return np.tile(image, 2), np.concatenate((one, 2 * one)), np.concatenate((0 * one, child_task))
-    late = draw_ranks(leaves, rng) < _child_share(np.bincount(leaves), tasks)[leaves]
+        again = np.flatnonzero(below[leaves])
+        level, task = (
+            np.repeat([1, 2], [len(image), len(again)]),
+            np.concatenate((0 * image, child_task[again])),
+        )
+        return np.concatenate((image, again)), level, task
+    share = np.where(below, _child_share(np.bincount(leaves), tasks), 0)
+    late = draw_ranks(leaves, rng) < share[leaves]
     return image, np.where(late, 2, 1), np.where(late, child_task, 0)
+
+
+def _expanding(tree: Taxonomy) -> IntArray:
+    """The parents that have children."""
+    return np.unique(tree.up(2, 1))
 
 
 def _child_share(counts: IntArray, tasks: int) -> IntArray:

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 class Stream:
     """Arrivals in order. A learner sees image, level and label; tasks and the tree are for the record only.
 
-    Levels count 1..H over the levels the stream uses: `dataset.taxonomy.restrict(stream.levels)`.
+    Levels count 1..H over the levels the stream uses: `dataset.taxonomy.restrict(stream.levels)`. An image
+    arrives at levels that its leaf has, and not at all if that is none of them.
     """
 
     image: IntArray  # index among the training images
@@ -33,7 +34,7 @@ class Stream:
     task: IntArray  # from 0, contiguous
     setup: str
     seed: int
-    levels: tuple[int, ...]  # levels of the dataset's tree
+    levels: tuple[int, ...]  # levels of the dataset's tree; below 0 counted from the end of each leaf
     classes: tuple[int, ...]  # number of classes at each of these levels
     taxonomy: str  # fingerprint of the dataset's whole tree
     images: int  # number of training images of the dataset
@@ -119,7 +120,7 @@ class Stream:
         wrong = np.flatnonzero(labels_of(tree, self.levels, leaves[self.image], self.level) != self.label)
         if len(wrong):
             at = wrong[0]
-            name = tree.names(self.levels[self.level[at] - 1])[self.label[at]]
+            name = tree.restrict(self.levels).names(int(self.level[at]))[self.label[at]]
             raise RamifyError(
                 f"{len(wrong)} labels of the stream are not those of {dataset.name!r}: image "
                 f"{self.image[at]}, at position {at}, is no {name!r}; build it anew for this dataset"
@@ -154,9 +155,16 @@ class Stream:
 
 
 def labels_of(tree: Taxonomy, levels: Sequence[int], leaves: IntArray, level: IntArray) -> IntArray:
-    """The class of each leaf at its stream level, an index into `levels` counted from 1."""
-    labels: IntArray = np.stack([tree.leaf_to(h) for h in levels])[level - 1, leaves]
+    """The class of each leaf at its stream level, an index into `levels` counted from 1; -1 for none."""
+    labels: IntArray = paths_in(tree, levels).T[level - 1, leaves]
     return labels
+
+
+def paths_in(tree: Taxonomy, levels: Sequence[int]) -> IntArray:
+    """[leaf, level] → the class of each leaf of a tree at these levels of it, -1 where it has none."""
+    small, place = tree.restrict(levels), tree.leaf_in(levels)
+    found = np.stack([small.leaf_to(h)[place] for h in range(1, small.depth + 1)], 1)
+    return np.where(place[:, None] >= 0, found, -1)
 
 
 def renumbered(levels: Sequence[int], depth: int) -> str:
@@ -168,12 +176,32 @@ def renumbered(levels: Sequence[int], depth: int) -> str:
     counted = range(1, len(levels) + 1)
     if list(levels) == list(range(1, depth + 1)):
         return ""
+    if levels[0] < 0:
+        return (
+            "the leaves are used, of whatever level, as one"
+            if len(levels) == 1
+            else f"the last {len(levels)} levels of each leaf are used, and counted as "
+            f"{', '.join(map(str, counted))}"
+        )
     used = f"levels {', '.join(map(str, levels))} of the tree's {depth} are used"
     return used if list(levels) == list(counted) else f"{used}, and counted as {', '.join(map(str, counted))}"
 
 
+def in_tree(level: int, counted: int) -> str:
+    """Where a level of a stream stands in the tree, in words for behind it; empty where both count alike.
+
+    >>> in_tree(1, 1), in_tree(1, 3), in_tree(1, -2), in_tree(2, -1)
+    ('', ' (tree level 3)', ' (parents of the leaves)', ' (the leaves)')
+    """
+    if counted < 0:
+        above = {-1: "the leaves", -2: "parents of the leaves"}
+        return f" ({above.get(counted, f'{-1 - counted} levels above the leaves')})"
+    return "" if level == counted else f" (tree level {counted})"
+
+
 def _rising(levels: Sequence[int]) -> bool:
-    return len(levels) > 0 and levels[0] >= 1 and all(a < b for a, b in pairwise(levels))
+    one_way = len(levels) > 0 and (levels[0] >= 1 or levels[-1] <= -1)
+    return one_way and all(a < b for a, b in pairwise(levels))
 
 
 def _within(name: str, values: IntArray, limits: Any, shown: IntArray | None = None) -> None:

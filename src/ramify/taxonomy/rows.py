@@ -1,4 +1,4 @@
-"""From one row of names a leaf to integer arrays, refusing whatever is not a tree of one depth."""
+"""From one row of names a leaf to integer arrays, refusing whatever is not a tree."""
 
 from __future__ import annotations
 
@@ -19,21 +19,23 @@ def index_rows(
 ) -> tuple[tuple[tuple[str, ...], ...], IntArray]:
     """Number the classes of each level by first appearance.
 
-    Returns the names of each level and the classes `[depth, leaves]` of each leaf. `where(i)` names the
-    place of row i in messages.
+    Returns the names of each level and the classes `[depth, leaves]` of each leaf, -1 below its end.
+    `where(i)` names the place of row i in messages.
     """
-    paths = _even_paths([[name.strip() for name in row] for row in rows], pad, where)
-    depth = len(paths[0])
+    paths = _paths([[name.strip() for name in row] for row in rows], where)
+    depth = max(map(len, paths))
+    if pad:
+        paths = [path + path[-1:] * (depth - len(path)) for path in paths]
     known: list[dict[str, int]] = [{} for _ in range(depth)]
     parents: list[list[int]] = [[] for _ in range(depth)]
     first: list[list[int]] = [[] for _ in range(depth)]
-    classes = np.empty((depth, len(paths)), np.int64)
+    ends: dict[tuple[int, int], int] = {}  # (level, class) -> the row that ends there
+    classes = np.full((depth, len(paths)), -1, np.int64)
     for i, path in enumerate(paths):
-        parent, new = -1, False
+        parent = -1
         for h, name in enumerate(path):
             index = known[h].setdefault(name, len(known[h]))
-            new = index == len(parents[h])
-            if new:
+            if index == len(parents[h]):
                 parents[h].append(parent)
                 first[h].append(i)
             elif parents[h][index] != parent:
@@ -44,16 +46,17 @@ def index_rows(
                     "move or rename one of them"
                 )
             classes[h, i] = parent = index
-        if not new:
+        other_row = ends.setdefault((len(path), parent), i)
+        if other_row != i:
             raise RamifyError(
-                f"{where(i)}: the leaf {path[-1]!r} is already in {where(first[-1][parent])}; "
+                f"{where(i)}: the leaf {path[-1]!r} is already in {where(other_row)}; "
                 "each leaf has one row: remove one of them"
             )
     return tuple(tuple(level) for level in known), classes
 
 
-def _even_paths(rows: Sequence[Sequence[str]], pad: bool, where: Where) -> list[list[str]]:
-    """Drop empty cells at the end of each row, check the names, and bring all rows to one depth."""
+def _paths(rows: Sequence[Sequence[str]], where: Where) -> list[list[str]]:
+    """Drop empty cells at the end of each row, and check the names."""
     if not rows:
         raise RamifyError("the tree is empty: expected at least one leaf")
     paths = []
@@ -68,12 +71,4 @@ def _even_paths(rows: Sequence[Sequence[str]], pad: bool, where: Where) -> list[
             if any(unicodedata.category(letter) in ("Cc", "Cs") for letter in name):
                 raise RamifyError(f"{where(i)}: {name!r} has a control character: remove it from the name")
         paths.append(path)
-    depth = max(map(len, paths))
-    for i, path in enumerate(paths):
-        if len(path) < depth and not pad:
-            raise RamifyError(
-                f"{where(i)}: {' > '.join(path)!r} has depth {len(path)}, others have {depth}: fill in the "
-                "missing levels, or pass pad=True (--pad) to repeat the leaf downwards"
-            )
-        path.extend(path[-1:] * (depth - len(path)))
     return paths

@@ -1,4 +1,4 @@
-"""The label tree: levels 1 (coarsest) to H (the leaves), and integer maps between them."""
+"""The label tree: levels 1 (coarsest) to H (the finest), and integer maps between them."""
 
 from __future__ import annotations
 
@@ -13,19 +13,25 @@ import numpy as np
 import numpy.typing as npt
 
 from ramify.errors import RamifyError
+from ramify.taxonomy.cut import cut
 from ramify.taxonomy.rows import IntArray, Where, index_rows
 from ramify.typed import shown
 
 
 class Taxonomy:
-    """An immutable tree of classes in which all leaves are equally deep.
+    """An immutable tree of classes whose leaves may end at different levels.
 
     At each level the classes are the integers 0..n-1, in order of first appearance among the leaves. A name
     is unique within its level; the same word may stand at two levels. The root above level 1 is not a class.
 
-        >>> tree = Taxonomy.from_rows([("plant", "rose"), ("animal", "cat"), ("animal", "dog")])
-        >>> tree.sizes, tree.names(1), tree.leaf_to(1).tolist()
-        ((2, 3), ('plant', 'animal'), [0, 1, 1])
+    A leaf is what a sample can be: a path of classes from level 1 to its end, below which it has none (-1 in
+    all maps). It may end at a class that others go on from: a sample of which no more than that is known.
+
+        >>> tree = Taxonomy.from_rows([("plant",), ("animal", "cat"), ("animal", "dog"), ("animal",)])
+        >>> tree.sizes, tree.leaves, tree.leaf_levels.tolist()
+        ((2, 2), 4, [1, 2, 2, 1])
+        >>> tree.leaf_to(1).tolist(), tree.leaf_to(2).tolist()
+        ([0, 1, 1, 1], [-1, 0, 1, -1])
     """
 
     def __init__(
@@ -35,7 +41,7 @@ class Taxonomy:
         leaf_attributes: Mapping[str, tuple[str, ...]],
     ) -> None:
         self._names = names
-        self._classes = classes  # [depth, leaves]: the class of each leaf at each level
+        self._classes = classes  # [depth, leaves]: the class of each leaf at each level, -1 below its end
         self._classes.flags.writeable = False
         self.leaf_attributes = dict(leaf_attributes)
 
@@ -73,25 +79,47 @@ class Taxonomy:
 
     @property
     def leaves(self) -> int:
-        """The number of classes at the deepest level."""
-        return self.sizes[-1]
+        """The number of leaves, at whatever level they end."""
+        return int(self._classes.shape[1])
 
     @cached_property
     def leaf_levels(self) -> IntArray:
         """The level at which each leaf ends."""
-        return (self._classes >= 0).sum(0)
+        return np.asarray((self._classes >= 0).sum(0, dtype=np.int64))
 
-    @property
+    @cached_property
+    def leaf_names(self) -> tuple[str, ...]:
+        """The name of the class at which each leaf ends; it may occur again at another level."""
+        rows = self.leaf_levels - 1
+        ends = zip(rows.tolist(), self._classes[rows, range(self.leaves)].tolist(), strict=True)
+        return tuple(self._names[row][index] for row, index in ends)
+
+    @cached_property
+    def leaf_open(self) -> npt.NDArray[np.bool_]:
+        """Whether each leaf ends at a class that others go on from."""
+        found = np.zeros(self.leaves, bool)
+        for level, (row, below) in enumerate(pairwise(self._classes), 1):
+            here = self.leaf_levels == level
+            found[here] = np.isin(row[here], row[below >= 0])
+        return found
+
+    @cached_property
+    def even(self) -> bool:
+        """Whether all leaves end at the deepest level; leaf i is then class i of that level."""
+        return bool((self._classes >= 0).all())
+
+    @cached_property
     def branching_factor(self) -> float:
         """Mean number of children of the inner nodes, the root among them."""
-        return self.nodes / (self.nodes - self.leaves + 1)
+        inner = sum(len(np.unique(above[below >= 0])) for above, below in pairwise(self._classes))
+        return self.nodes / (inner + 1)
 
     @cached_property
     def mean_leaf_distance(self) -> float:
         """Mean number of edges between two distinct leaves (0 for a single leaf)."""
-        same = sum(int((np.bincount(row) ** 2).sum()) for row in self._classes)
+        same = sum(int((np.bincount(row[row >= 0]) ** 2).sum()) for row in self._classes)
         pairs = self.leaves * (self.leaves - 1)
-        return 2 * (self.depth * self.leaves**2 - same) / pairs if pairs else 0.0
+        return 2 * (int(self.leaf_levels.sum()) * self.leaves - same) / pairs if pairs else 0.0
 
     @cached_property
     def fingerprint(self) -> str:
@@ -113,18 +141,30 @@ class Taxonomy:
         return index
 
     def leaf_to(self, level: int) -> IntArray:
-        """The map leaf → class at `level`, an array over the leaves (read-only, not copied)."""
+        """The map leaf → class at `level`, -1 for one that ends above (read-only, not copied)."""
         row: IntArray = self._classes[self._row(level)]
         return row
 
     def up(self, from_level: int, to_level: int) -> IntArray:
-        """The map class at `from_level` → its ancestor at `to_level`."""
+        """The map class at `from_level` → its ancestor at `to_level`; there is one at every coarser level."""
         if self._row(to_level) > self._row(from_level):
             raise RamifyError(
                 f"level {to_level} is not above level {from_level}: a class has one ancestor, not one heir"
             )
-        first_leaves = np.unique(self.leaf_to(from_level), return_index=True)[1]
-        return self.leaf_to(to_level)[first_leaves]
+        return self.leaf_to(to_level)[self._first_leaves[self._row(from_level)]]
+
+    def paths(self, level: int) -> IntArray:
+        """[class at `level`, levels] → the class itself and its ancestors, -1 below it."""
+        found = np.full((len(self.names(level)), self.depth), -1, np.int64)
+        found[:, :level] = self._classes[:level, self._first_leaves[self._row(level)]].T
+        return found
+
+    def heights(self, level: int) -> IntArray:
+        """The map class at `level` → the number of levels from it down to its deepest leaf."""
+        row = self.leaf_to(level)
+        found = np.zeros(len(self.names(level)), np.int64)
+        np.maximum.at(found, row[row >= 0], self.leaf_levels[row >= 0] - level)
+        return found
 
     def parent(self, level: int, index: int) -> int:
         """The parent, at `level - 1`, of a class at `level`."""
@@ -141,41 +181,84 @@ class Taxonomy:
         return np.flatnonzero(self.leaf_to(level) == self._checked(level, index))
 
     def path(self, leaf: int) -> tuple[str, ...]:
-        """The names from level 1 down to the leaf."""
-        column = self._classes[:, self._checked(self.depth, leaf)]
-        return tuple(names[i] for names, i in zip(self._names, column, strict=True))
+        """The names from level 1 down to the leaf's end."""
+        self._leaf_numbers(leaf)
+        column = self._classes[: self.leaf_levels[leaf], leaf]
+        return tuple(names[i] for names, i in zip(self._names, column, strict=False))
 
     def lca_height(self, a: npt.ArrayLike, b: npt.ArrayLike) -> IntArray:
-        """Height of the lowest common ancestor of leaves `a` and `b`: 0 = same leaf, H = only the root."""
-        for leaves in (np.asarray(a), np.asarray(b)):
-            if leaves.size and leaves.dtype.kind not in "iu":
-                raise RamifyError(f"leaves are {leaves.dtype}: give their numbers, 0 to {self.leaves - 1}")
-            if leaves.size and not 0 <= leaves.min() <= leaves.max() < self.leaves:
-                raise RamifyError(
-                    f"leaves run from {leaves.min()} to {leaves.max()}: the tree has 0 to {self.leaves - 1}"
-                )
-        # Two leaves that share a class at one level share it at all coarser ones.
-        differs = self._classes.T[np.asarray(a)] != self._classes.T[np.asarray(b)]
-        return np.asarray(differs.sum(axis=-1, dtype=np.int64))
+        """Height of the lowest common ancestor of leaves: from it down to its deepest leaf, 0 = same leaf.
+
+        Only the root in common is H. Where all leaves are equally deep this is their distance to it.
+        """
+        first, second = self._leaf_numbers(a), self._leaf_numbers(b)
+        return self.height_between(self._classes.T[first], self._classes.T[second])
+
+    def height_between(self, a: IntArray, b: IntArray) -> IntArray:
+        """`lca_height` of classes given by their paths [..., levels], -1 below each, as in `paths`."""
+        # Two classes that share an ancestor at one level share it at all coarser ones.
+        shared = ((a == b) & (a >= 0)).sum(axis=-1, dtype=np.int64)
+        found = np.full(shared.shape, self.depth, np.int64)
+        paths = np.broadcast_to(a, (*shared.shape, self.depth))
+        for level in range(1, self.depth + 1):
+            here = shared == level
+            found[here] = self.heights(level)[paths[here, level - 1]]
+        return np.where((a == b).all(axis=-1), 0, found)
 
     def lca(self, a: npt.ArrayLike, b: npt.ArrayLike) -> tuple[IntArray, IntArray]:
         """Level and class of the lowest common ancestor of leaves; the root is level 0, class -1."""
-        level = self.depth - self.lca_height(a, b)
-        index = np.where(level > 0, self._classes[level - 1, np.broadcast_to(np.asarray(a), level.shape)], -1)
-        return level, index
+        first, second = self._classes.T[self._leaf_numbers(a)], self._classes.T[self._leaf_numbers(b)]
+        level = ((first == second) & (first >= 0)).sum(axis=-1, dtype=np.int64)
+        paths = np.broadcast_to(first, (*level.shape, self.depth))
+        index = np.take_along_axis(paths, np.maximum(level - 1, 0)[..., None], -1)[..., 0]
+        return level, np.where(level > 0, index, -1)
 
     def order(self, level: int) -> IntArray:
         """The classes of `level` in depth-first order, so that relatives stand together."""
         return np.lexsort([self.up(level, above) for above in range(self._row(level) + 1, 0, -1)])
 
+    def leaf_order(self) -> IntArray:
+        """The leaves in depth-first order; one that ends at a class comes before those that go on from it."""
+        return np.lexsort(self._classes[::-1])
+
     def restrict(self, levels: Sequence[int]) -> Taxonomy:
-        """The tree of these levels alone, renumbered from 1; the last of them becomes the leaves."""
-        chosen = tuple(self._row(level) + 1 for level in levels) if isinstance(levels, Iterable) else ()
-        if not chosen or any(a >= b for a, b in pairwise(chosen)):
+        """The tree of these levels alone, renumbered from 1, each leaf cut to those of them that it has.
+
+        Levels below 0 count from the end of each leaf, -1 being its own: `restrict((-2, -1))` has all leaves,
+        and their parents above them. A leaf with fewer levels than that has its first ones.
+        """
+        names, classes, place = cut(self._names, self._classes, self.chosen(levels))
+        whole = np.array_equal(place, np.arange(self.leaves))
+        return Taxonomy(names, classes, self.leaf_attributes if whole and self._ends(levels) else {})
+
+    def leaf_in(self, levels: Sequence[int]) -> IntArray:
+        """The map leaf → leaf of `restrict(levels)`, -1 for one that has none of these levels."""
+        return cut(self._names, self._classes, self.chosen(levels))[2]
+
+    def chosen(self, levels: Sequence[int]) -> tuple[int, ...]:
+        """Levels to `restrict` to, checked; those below 0 count from 1 where all leaves are equally deep."""
+        given = tuple(levels) if isinstance(levels, Iterable) else ()
+        if not given or not all(isinstance(level, int | np.integer) for level in given):
             raise RamifyError(f"levels {shown(levels)} must be a list of one or more, in rising order")
-        classes = np.stack([self.up(chosen[-1], level) for level in chosen])
-        attributes = self.leaf_attributes if chosen[-1] == self.depth else {}
-        return Taxonomy(tuple(self.names(level) for level in chosen), classes, attributes)
+        last = all(level < 0 for level in given)
+        for level in given:
+            self._row(-level if last else level)
+        if any(a >= b for a, b in pairwise(given)):
+            raise RamifyError(f"levels {shown(levels)} must be a list of one or more, in rising order")
+        return tuple(self.depth + 1 + level for level in given) if last and self.even else given
+
+    def _ends(self, levels: Sequence[int]) -> bool:
+        """Whether the leaves' own ends are among the levels."""
+        return levels[-1] in (-1, self.depth)
+
+    @cached_property
+    def _first_leaves(self) -> list[IntArray]:
+        """At each level the first leaf of each class."""
+        found = []
+        for row in self._classes:
+            classes, first = np.unique(row, return_index=True)
+            found.append(first[classes >= 0])
+        return found
 
     @cached_property
     def _indices(self) -> list[dict[str, int]]:
@@ -191,6 +274,16 @@ class Taxonomy:
         if not isinstance(index, int | np.integer) or not 0 <= index < size:
             raise RamifyError(f"no class {shown(index)} at level {level}: it has 0 to {size - 1}")
         return index
+
+    def _leaf_numbers(self, leaves: npt.ArrayLike) -> IntArray:
+        found = np.asarray(leaves)
+        if found.size and found.dtype.kind not in "iu":
+            raise RamifyError(f"leaves are {found.dtype}: give their numbers, 0 to {self.leaves - 1}")
+        if found.size and not 0 <= found.min() <= found.max() < self.leaves:
+            raise RamifyError(
+                f"leaves run from {found.min()} to {found.max()}: the tree has 0 to {self.leaves - 1}"
+            )
+        return found
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Taxonomy) and self.fingerprint == other.fingerprint

@@ -16,10 +16,13 @@ Nested = dict[str, "Nested | int"]
 
 
 def to_nested(tree: Taxonomy) -> Nested:
-    """The tree as nested dicts whose leaves are their indices."""
+    """The tree as nested dicts whose leaves are their indices.
+
+    A leaf at a class that others go on from stands among them under an empty name.
+    """
     nested: Nested = {}
     for leaf in range(tree.leaves):
-        *above, name = tree.path(leaf)
+        *above, name = (*tree.path(leaf), "") if tree.leaf_open[leaf] else tree.path(leaf)
         inner = nested
         for step in above:
             below = inner.setdefault(step, {})
@@ -35,11 +38,15 @@ def to_csv(tree: Taxonomy) -> str:
     attributes = (
         zip(*tree.leaf_attributes.values(), strict=True) if tree.leaf_attributes else [()] * tree.leaves
     )
-    return _csv([header, *((*tree.path(leaf), *extra) for leaf, extra in enumerate(attributes))])
+    rows = (
+        (*tree.path(leaf), *[""] * int(tree.depth - tree.leaf_levels[leaf])) for leaf in range(tree.leaves)
+    )
+    return _csv([header, *((*row, *extra) for row, extra in zip(rows, attributes, strict=True))])
 
 
 def to_edges(tree: Taxonomy) -> str:
     """CSV text with one row an edge: the level of the child, its parent (empty at level 1), its name."""
+    _refuse_open(tree, "an edge list", "write a CSV of leaves (.csv) or nested JSON (.json) instead")
     rows = [("level", "parent", "child"), *((1, "", name) for name in tree.names(1))]
     for level in range(2, tree.depth + 1):
         above, parents = tree.names(level - 1), tree.up(level, level - 1)
@@ -62,12 +69,19 @@ def write_taxonomy(tree: Taxonomy, path: Path) -> None:
 
 def write_folders(tree: Taxonomy, root: Path) -> None:
     """Make one folder a class, nested. Read back, the leaves are numbered in order of name."""
+    _refuse_open(tree, "a tree of folders", "write a .csv or .json instead")
     for level in range(1, tree.depth + 1):
         for name in tree.names(level):
             if "/" in name or "\\" in name or name.startswith((".", "__")):
                 raise RamifyError(f"{name!r} cannot be the name of a class folder: rename it in the tree")
     for leaf in range(tree.leaves):
         root.joinpath(*tree.path(leaf)).mkdir(parents=True, exist_ok=True)
+
+
+def _refuse_open(tree: Taxonomy, form: str, instead: str) -> None:
+    if tree.leaf_open.any():
+        name = tree.leaf_names[int(tree.leaf_open.argmax())]
+        raise RamifyError(f"{form} cannot say that {name!r} is a leaf and has classes below it: {instead}")
 
 
 def _csv(rows: Iterable[Iterable[object]]) -> str:

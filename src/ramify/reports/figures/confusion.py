@@ -27,7 +27,7 @@ def confusion(series: Series, level: int) -> npt.NDArray[np.float64] | None:
         answers = run.answers
         if answers is not None:
             predicted, truth = answers.predictions[:, level - 1], answers.truth[:, level - 1]
-            answered = predicted >= 0
+            answered = (predicted >= 0) & (truth >= 0)
             np.add.at(counts, (truth[answered], predicted[answered]), 1)
     if not counts.any():
         return None

@@ -14,6 +14,7 @@ from ramify.reports.figures.panel import Drawing, Panel, fit, label, text_width
 from ramify.reports.markup import Markup, el, join, number
 from ramify.reports.palette import hues
 from ramify.streams import Stream
+from ramify.streams.stream import in_tree
 from ramify.taxonomy import IntArray, Taxonomy
 
 LEFT, PLOT, RIGHT, TOP = 190, 760, 26, 18
@@ -26,6 +27,7 @@ class Block:
     """One level's rows in the figure."""
 
     level: int  # of the stream, from 1
+    deep: int  # the same, as the tree counts
     top: float
     row: float  # height of one class
     order: IntArray  # classes from top to bottom
@@ -37,12 +39,18 @@ class Block:
 
 
 def stream_figure(stream: Stream, tree: Taxonomy, title: str) -> Drawing:
-    """Draw which classes arrive when. `tree` is the dataset's whole tree, its level 1 gives the colours."""
+    """Draw which classes arrive when. `tree` is the dataset's whole tree, its level 1 gives the colours.
+
+    Of levels that count from the end of each leaf, the first gives them.
+    """
     blocks, y = [], float(TOP)
-    for level, deep in enumerate(stream.levels, start=1):
+    if stream.levels[0] < 0:
+        tree = tree.restrict(stream.levels)
+    for level, counted in enumerate(stream.levels, start=1):
+        deep = level if counted < 0 else counted
         order = tree.order(deep)
         row = float(np.clip(LEVEL_HEIGHT / len(order), 0.5, ROW))
-        blocks.append(Block(level, y + HEADING, row, order))
+        blocks.append(Block(level, deep, y + HEADING, row, order))
         y = blocks[-1].bottom + GAP
     colors = _colors(tree)
     parts = [part for block in blocks for part in _level(stream, tree, block, colors)]
@@ -53,7 +61,7 @@ def stream_figure(stream: Stream, tree: Taxonomy, title: str) -> Drawing:
 
 def _level(stream: Stream, tree: Taxonomy, block: Block, colors: list[str]) -> list[Markup]:
     """The arrivals at one level, with the names of its classes."""
-    ink = [colors[top] for top in tree.up(stream.levels[block.level - 1], 1)[block.order].tolist()]
+    ink = [colors[top] for top in tree.up(block.deep, 1)[block.order].tolist()]
     place = {"x": float(LEFT), "y": block.top, "width": float(PLOT), "height": block.bottom - block.top}
     parts = [
         el("rect", class_="empty", **place),
@@ -93,8 +101,7 @@ def _bins(stream: Stream, at: IntArray) -> IntArray:
 
 def _names(block: Block, stream: Stream, tree: Taxonomy, colors: list[str]) -> Markup:
     """Head the level, and name its classes or, where rows are thin, ancestors of theirs."""
-    deep = stream.levels[block.level - 1]
-    place = f" (tree level {deep})" if deep != block.level else ""
+    deep, place = block.deep, in_tree(block.level, stream.levels[block.level - 1])
     parts = [label(0, block.top - 7, f"level {block.level}{place}: {len(block.order):,} classes", class_="b")]
     for shown in range(deep, 0, -1):
         ancestors = tree.up(deep, shown)[block.order]

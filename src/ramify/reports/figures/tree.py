@@ -35,28 +35,32 @@ def _mean(values: Floats) -> Floats:
 
 
 def tree_panel(series: Series) -> Panel | None:
-    """Columns from coarse to fine; a node is as high as its leaves and filled as far as it is right."""
+    """Columns from coarse to fine; a node is as high as its leaves and filled as far as it is right.
+
+    Right of a leaf that ends above the last column there is nothing.
+    """
     tree = series.runs[0].tree
     found = {
         h: figures for h in range(1, tree.depth + 1) if (figures := node_accuracy(series, h)) is not None
     }
-    shown = [h for h in found if tree.sizes[h - 1] <= MOST_NODES]
+    shown = [h for h in found if tree.restrict(range(1, h + 1)).leaves <= MOST_NODES]
     if not shown:
         return None
     deepest = shown[-1]
-    size = tree.sizes[deepest - 1]
+    drawn = tree.restrict(range(1, deepest + 1))
+    size = drawn.leaves
     row = float(np.clip(1500 / size, 6.0, 16.0))
     top = 22.0
     column = WIDTH / len(shown)
     parts: list[Markup] = []
     place = np.empty(size, np.int64)
-    place[tree.order(deepest)] = np.arange(size)
+    place[drawn.leaf_order()] = np.arange(size)
     for i, level in enumerate(shown):
         parts.append(label(i * column, 12, f"level {level}", class_="b"))
-        up = tree.up(deepest, level)
+        above = drawn.leaf_to(level)
         last, best = found[level]
         for node, name in enumerate(tree.names(level)):
-            rows = place[up == node]
+            rows = place[above == node]
             y, height = top + rows.min() * row, len(rows) * row
             cell = (i * column, y, column - 3, height - 1)
             parts.append(_node(cell, name, float(last[node]), float(best[node])))
