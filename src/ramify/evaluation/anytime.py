@@ -19,7 +19,7 @@ from ramify.evaluation.metrics import (
 )
 from ramify.evaluation.own import Metric, Values
 from ramify.hierarchy import DECODINGS
-from ramify.streams.stream import paths_in
+from ramify.streams.moves import Eras, Move
 from ramify.taxonomy import Taxonomy
 from ramify.typed import from_dict
 
@@ -59,7 +59,8 @@ class Evaluation:
 class Evaluator:
     """The test images of a run, with their class at every level of the stream's tree, -1 where it has none.
 
-    `decode` is the way to read answers that all figures but `decoded` are of.
+    `decode` is the way to read answers that all figures but `decoded` are of. Where classes move to other
+    parents on the way, `tree` and `truth` are those of the end; an evaluation has those of its task.
     """
 
     def __init__(
@@ -70,27 +71,37 @@ class Evaluator:
         subset: int | None = None,
         decode: str = HEADS,
         metrics: Sequence[Metric] = (),
+        moves: Sequence[Move] = (),
     ) -> None:
         self.images = test.images
-        self.tree = taxonomy.restrict(levels)
+        self.eras = Eras.of(taxonomy, levels, moves)
+        self.tree = self.eras.trees[-1]
         self.decode = decode
         self.metrics = tuple(metrics)
-        self.truth: Ints = paths_in(taxonomy, levels)[test.leaves]
+        self.truths: tuple[Ints, ...] = tuple(paths[test.leaves] for paths in self.eras.paths)
+        self.truth: Ints = self.truths[-1]
         self.all: Ints = np.arange(len(self.truth))
         self.subset = self.all
         if subset is not None and subset < len(self.all):
             self.subset = np.sort(np.random.default_rng(SUBSET_SEED).permutation(len(self.all))[:subset])
 
-    def __call__(self, learner: Answering, whole: bool, every_way: bool = False) -> Evaluation:
-        """Ask about all test images or the periodic subset; read the answers in `every_way` there is."""
+    def __call__(
+        self, learner: Answering, whole: bool, every_way: bool = False, task: int | None = None
+    ) -> Evaluation:
+        """Ask about all test images or the periodic subset; read the answers in `every_way` there is.
+
+        `task`, from 0, is that of the last sample; None: the last one.
+        """
+        era = -1 if task is None else int(self.eras.at(task))
+        tree = self.eras.trees[era]
         asked = self.all if whole else self.subset
         images = self.images if len(asked) == len(self.all) else self.images[asked]
         ways = [*DECODINGS, *(f"{name}{TRUE}" for name in DECODINGS if name != HEADS)]
-        answers = learner.answer(images, ways if every_way else [self.decode], self.tree)
+        answers = learner.answer(images, ways if every_way else [self.decode], tree)
         classes = learner.classes
         predictions = np.full((len(asked), self.tree.depth), -1, np.int64)
         labels = np.array([*classes.labels, -1], np.int64)
-        truth = self.truth[asked]
+        truth = self.truths[era][asked]
         accuracy, seen_count, by_class = {}, {}, {}
         all_seen = [np.zeros(size, bool) for size in self.tree.sizes]
         decoded: dict[str, dict[int, float]] = {way: {} for way in answers}
@@ -106,7 +117,7 @@ class Evaluator:
                 accuracy[level] = decoded[self.decode][level]
             seen_count[level] = int(seen.sum())
             by_class[level] = class_accuracy(predictions[:, level - 1], truth[:, level - 1], seen)
-        own = {metric.name: metric(predictions, truth, self.tree) for metric in self.metrics}
+        own = {metric.name: metric(predictions, truth, tree) for metric in self.metrics}
         finest = finest_accuracy(predictions, truth, all_seen)
         jaccard = precision_weighted_jaccard(predictions, truth, all_seen)
         return Evaluation(asked, predictions, accuracy, seen_count, by_class, decoded, own, finest, jaccard)

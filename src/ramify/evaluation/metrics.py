@@ -114,6 +114,19 @@ def precision_weighted_jaccard(predictions: Ints, truth: Ints, seen: Sequence[Ma
     return _mean(score[wanted > 0])
 
 
+def moved_accuracy(predictions: Ints, before: Ints, after: Ints) -> dict[str, float]:
+    """Of the labels that are not what they were, of all levels, the shares answered as `new` and as `old`."""
+    _pair(predictions, after, PATHS)
+    changed = before != after
+    if not changed.any():
+        return {}
+    said = predictions[changed]
+    return {
+        "new": float((said == after[changed]).mean()),
+        "old": float((said == before[changed]).mean()),
+    }
+
+
 def _known(predictions: Ints, truth: Ints, seen: Sequence[Mask]) -> Mask:
     """[n, levels]: whether the class of each image at each level has been seen; refuse what does not fit."""
     _pair(predictions, truth, PATHS)

@@ -37,6 +37,20 @@ def check_facts(facts: Mapping[str, Any], where: str) -> None:
         raise RamifyError(f"{where}: no usable 'preset': it must be a name")
 
 
+def moved_tree(tree: Taxonomy, facts: Mapping[str, Any], where: str) -> Taxonomy:
+    """The tree after the moves that a stream's facts tell of, if any."""
+    moves = facts["stream"].get("moves", [])
+    rows = [tuple(move) if isinstance(move, list) else () for move in _listed(moves)]
+    if not isinstance(moves, list) or any(len(row) != 4 or {*map(type, row)} != {int} for row in rows):
+        raise RamifyError(
+            f"{where}: no usable 'stream.moves': each has a task, a level, a class and a parent"
+        )
+    try:
+        return tree.moved(row[1:] for row in sorted(rows, key=lambda row: row[0])) if rows else tree
+    except RamifyError as error:
+        raise RamifyError(f"{where}: {error}") from None
+
+
 def check_record(record: Record, tree: Taxonomy, where: str) -> None:
     """One any-time evaluation."""
     counts = ("samples", "updates", "task", "train_seconds", "eval_seconds")

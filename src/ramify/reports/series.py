@@ -95,7 +95,9 @@ def describe(config: Config) -> str:
 
 
 def _stream_settings(run: RunData) -> tuple[Any, ...]:
-    return (*(getattr(run.config, name) for name in STREAM), run.tree.fingerprint)
+    moves = run.facts["stream"].get("moves")  # then the last tree depends on the seed; the names do not
+    tree = tuple(map(run.tree.names, range(1, run.tree.depth + 1))) if moves else run.tree.fingerprint
+    return (*(getattr(run.config, name) for name in STREAM), tree)
 
 
 def _titles(groups: list[list[RunData]]) -> list[str]:

@@ -76,6 +76,8 @@ class Result:
     """The last of them, on all test images."""
     jaccard: float | None = None
     """Precision-weighted Jaccard similarity of the answered and the true labels of all levels (IIRC)."""
+    moved: dict[str, float] = field(default_factory=dict)
+    """Where classes moved: of the test labels that changed, the shares answered as `new` and as `old`."""
     metrics: dict[str, dict[str, float]] = field(default_factory=dict)
     """Metrics of your own at the end of the stream, by level or as `all`."""
 
@@ -127,6 +129,7 @@ class Result:
             fauc=metrics.area_under_curve(finest),
             finest_accuracy=final.finest,
             jaccard=final.jaccard,
+            moved=metrics.moved_accuracy(last.predictions, evaluator.truths[0], evaluator.truth),
             metrics=final.metrics,
         )
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from ramify.errors import RamifyError
 from ramify.streams.draws import Arrivals
 from ramify.streams.imbalance import long_tail
+from ramify.streams.moves import Eras
 from ramify.streams.setup import SETUPS, Setup, find_setup, recorded
 from ramify.streams.stream import Stream, labels_of
 from ramify.taxonomy import IntArray, Taxonomy
@@ -53,6 +54,7 @@ def build_stream(
         count = whole("tasks", rule.tasks(tree, own) if tasks is None else tasks, 0)
         rule.check(count, tree, own)
         image, level, task, *within = map(np.asarray, rule.arrivals(kept[there], tree, rng, count, own))
+        moves = () if rule.moves is None else tuple(rule.moves(tree, rng, count, own))
     _check(rule, (image, level, task, *within[:1]), (len(there), tree.depth, count))
     _check_ends(rule, tree, kept[there][image], level)
     image = there[image]
@@ -61,7 +63,7 @@ def build_stream(
     return Stream(
         image=image,
         level=level,
-        label=labels_of(taxonomy, chosen, all_leaves[image], level),
+        label=labels_of(Eras.of(taxonomy, chosen, moves), all_leaves[image], level, task),
         task=task,
         setup=setup,
         seed=seed,
@@ -69,6 +71,7 @@ def build_stream(
         classes=tree.sizes,
         taxonomy=taxonomy.fingerprint,
         images=len(all_leaves),
+        moves=moves,
         settings=recorded(count, own) | ({} if imbalance is None else {"imbalance": float(imbalance)}),
     )
 

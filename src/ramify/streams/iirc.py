@@ -95,7 +95,8 @@ def _needed(tree: Taxonomy, settings: Iirc) -> IntArray:
     """The fewest images of each leaf that leave one for each level that it has."""
     shares = _shares(tree, settings)
     least = np.where(shares > 0, shares, 1).min(1)
-    return np.ceil(1 / least - 1e-9).astype(np.int64)
+    needed: IntArray = np.ceil(1 / least - 1e-9).astype(np.int64)
+    return needed
 
 
 def _class_tasks(
