@@ -4,25 +4,38 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from ramify.classes import Classes
 from ramify.cli import main
+from ramify.datasets import load_dataset
 from ramify.errors import RamifyError
+from ramify.reports.data import load_run
+from ramify.runs import run_config
+from ramify.runs.run import Run
 from ramify.streams import SETUPS, Stream, build_stream
+from ramify.streams.drift import Drift
+from ramify.streams.files import write_csv
 from ramify.streams.imbalance import long_tail
+from ramify.streams.moves import Eras
 from ramify.taxonomy import Taxonomy, read_taxonomy
 from strategies import labelled
+from tiny_runs import tiny
 
 FAST = settings(max_examples=40)
 SEEDS = st.integers(0, 2**31)
 CIFAR = read_taxonomy("cifar100")
 BALANCED = np.repeat(np.arange(100), 500)
 Case = tuple[Taxonomy, np.ndarray]
+UNEVEN = labelled(10, min_depth=2, uneven=True)
 
 
 def first_tasks(stream: Stream) -> dict[tuple[int, int], int]:
@@ -48,7 +61,9 @@ def tasks_by_class(stream: Stream) -> dict[tuple[int, int], set[int]]:
 
 
 @FAST
-@given(labelled(1), SEEDS, st.sampled_from(("leaves", "branches")), st.integers(1, 5))
+@given(
+    labelled(1) | labelled(1, uneven=True), SEEDS, st.sampled_from(("leaves", "branches")), st.integers(1, 5)
+)
 def test_dhocl(case: Case, seed: int, grow: str, tasks: int) -> None:
     tree, leaves = case
     assume(tasks <= (tree.leaves if grow == "leaves" else tree.sizes[0]))
@@ -82,15 +97,15 @@ def test_dhocl_goes_on_adding_classes_at_coarse_levels() -> None:
 
 
 @FAST
-@given(labelled(10, min_depth=2), SEEDS, st.integers(1, 4), st.integers(0, 6))
+@given(labelled(10, min_depth=2) | UNEVEN, SEEDS, st.integers(1, 4), st.integers(0, 6))
 def test_iirc(case: Case, seed: int, first: int, extra: int) -> None:
     tree, leaves = case
-    own = {"first": first}
-    two = tree.restrict([tree.depth - 1, tree.depth])
+    assume(tree.depth > 1)
+    two, place = tree.restrict([-2, -1]), tree.leaf_in([-2, -1])[leaves]
     above = two.up(2, 1)
-    late = two.sizes[0] > first
-    tasks = min((3 if late else 2) + extra, 1 + sum(two.sizes) - min(first, two.sizes[0]))
-    stream = build_stream("iirc", leaves, tree, seed, settings=own, tasks=tasks)
+    parents = len(np.unique(above))
+    tasks = min((3 if parents > first else 2) + extra, 1 + sum(two.sizes) - min(first, parents))
+    stream = build_stream("iirc", leaves, tree, seed, settings={"first": first}, tasks=tasks)
     assert stream.tasks == tasks
     by_class = tasks_by_class(stream)
     assert len(by_class) == sum(two.sizes)
@@ -98,18 +113,36 @@ def test_iirc(case: Case, seed: int, first: int, extra: int) -> None:
     when = {key: min(found) for key, found in by_class.items()}
     assert all(when[2, child] > when[1, above[child]] for child in range(two.sizes[1]))
     beginning = [key for key, task in when.items() if task == 0]
-    assert all(level == 1 for level, _ in beginning)
-    assert len(beginning) == min(first, two.sizes[0])
-    for leaf, n in Counter(leaves.tolist()).items():
-        mine = leaves[stream.image] == leaf
+    assert all(level == 1 and label in above for level, label in beginning)
+    assert len(beginning) == min(first, parents)
+    for leaf, n in Counter(place.tolist()).items():
+        mine = place[stream.image] == leaf
         coarse, fine = (stream.image[mine & (stream.level == h)].tolist() for h in (1, 2))
-        assert len(coarse) == len(set(coarse)) == int(0.4 * n + 1e-9)
-        assert len(fine) == len(set(fine)) == int(0.8 * n + 1e-9)
+        alone = two.leaf_levels[leaf] == 1
+        assert len(coarse) == len(set(coarse)) == (n if alone else int(0.4 * n + 1e-9))
+        assert len(fine) == len(set(fine)) == (0 if alone else int(0.8 * n + 1e-9))
         assert len(set(coarse) | set(fine)) == min(n, len(coarse) + len(fine))
 
 
-def test_the_papers_counts_of_iirc_cifar() -> None:
-    """Ten superclasses, then five classes a task; 40 % and 80 % of 400 images: 160 + 320 of each class."""
+# The tree of IIRC-CIFAR: 15 superclasses with 77 subclasses, and 23 classes without a superclass.
+IIRC_SIZES = (5, 5, 5, 5, 4, 5, 5, 4, 6, 5, 5, 5, 5, 5, 8)
+IIRC_CIFAR = Taxonomy.from_rows(
+    [(f"super {i}", f"sub {i}.{j}") for i, size in enumerate(IIRC_SIZES) for j in range(size)]
+    + [(f"alone {i}",) for i in range(23)]
+)
+
+
+def test_the_papers_counts_of_iirc_cifar_on_its_own_tree() -> None:
+    """Ten superclasses, then five classes a task: 22 tasks; 46,160 samples of 400 images a class."""
+    for seed in range(3):
+        stream = build_stream("iirc", np.repeat(np.arange(100), 400), IIRC_CIFAR, seed)
+        assert [task["new_classes"] for task in stream.summary()] == [10] + [5] * 21
+        assert len(stream) == 46_160
+        assert len(np.unique(stream.image)) == 40_000
+
+
+def test_iirc_on_the_usual_tree_of_cifar100() -> None:
+    """40 % and 80 % of 400 images: 160 + 320 of each class."""
     stream = build_stream("iirc", np.repeat(np.arange(100), 400), CIFAR, 0)
     assert len(stream) == 100 * (160 + 320)
     assert stream.tasks == 1 + (20 - 10 + 100) // 5
@@ -129,7 +162,13 @@ def test_iirc_caps_the_images_of_large_superclasses() -> None:
 
 
 @FAST
-@given(labelled(12), SEEDS, st.integers(0, 100), st.integers(0, 30), st.integers(1, 5))
+@given(
+    labelled(12) | labelled(12, uneven=True),
+    SEEDS,
+    st.integers(0, 100),
+    st.integers(0, 30),
+    st.integers(1, 5),
+)
 def test_si_blurry(case: Case, seed: int, n: int, m: int, tasks: int) -> None:
     tree, leaves = case
     apart = round(tree.leaves * n / 100)
@@ -195,7 +234,7 @@ def test_gaussian(case: Case, seed: int, width: float, tasks: int) -> None:
 
 
 @FAST
-@given(labelled(4), SEEDS)
+@given(labelled(4) | labelled(4, uneven=True), SEEDS)
 def test_bottom_up_is_top_down_in_reverse(case: Case, seed: int) -> None:
     tree, leaves = case
     down = build_stream("multiple-depth", leaves, tree, seed)
@@ -206,6 +245,130 @@ def test_bottom_up_is_top_down_in_reverse(case: Case, seed: int) -> None:
         sorted(zip(s.image.tolist(), s.level.tolist(), s.label.tolist(), strict=True)) for s in (up, down)
     ]
     assert labels[0] == labels[1]
+
+
+# ---- drift
+
+
+@FAST
+@given(
+    labelled(20, min_depth=2) | labelled(20, min_depth=2, uneven=True),
+    SEEDS,
+    st.integers(2, 4),
+    st.integers(1, 100),
+    st.data(),
+)
+def test_drift(case: Case, seed: int, tasks: int, share: int, data: st.DataObject) -> None:
+    tree, leaves = case
+    assume(tree.depth > 1)
+    moving = data.draw(st.integers(2, tree.depth))
+    own = {"share": share, "moving": moving}
+    siblings = Counter(tree.up(moving, moving - 1).tolist())
+    if len(siblings) < 2 or max(siblings.values()) < 2:
+        with pytest.raises(RamifyError, match=f"no class of level {moving} can move"):
+            build_stream("drift", leaves, tree, seed, settings=own, tasks=tasks)
+        return
+    stream = build_stream("drift", leaves, tree, seed, settings=own, tasks=tasks)
+    assert sorted(stream.image) == list(range(len(leaves)))
+    eras = Eras.of(tree, stream.levels, stream.moves)
+    assert eras.starts.tolist() == list(range(tasks))  # something moves with each task
+    wanted = max(1, round(tree.sizes[moving - 1] * share / 100))
+    for task, (before, after) in enumerate(pairwise(eras.trees), 1):
+        moved = [move for move in stream.moves if move.task == task]
+        changed = np.flatnonzero(before.up(moving, moving - 1) != after.up(moving, moving - 1))
+        assert changed.tolist() == sorted(move.child for move in moved)
+        assert 1 <= len(moved) <= wanted
+        assert all(after.parent(move.level, move.child) == move.parent for move in moved)
+        for one in (before, after):  # nobody is left alone, and what is below moves along
+            assert np.array_equal(
+                np.unique(one.up(moving, moving - 1)), np.unique(tree.up(moving, moving - 1))
+            )
+            assert np.array_equal(one.leaf_to(moving), tree.leaf_to(moving))
+            assert np.array_equal(one.leaf_levels, tree.leaf_levels)
+    # Each class comes at each of its levels in every task.
+    depth = tree.leaf_levels
+    seen = set(zip(leaves[stream.image].tolist(), stream.level.tolist(), stream.task.tolist(), strict=True))
+    assert seen == {
+        (leaf, h, t) for leaf in range(tree.leaves) for h in range(1, depth[leaf] + 1) for t in range(tasks)
+    }
+
+
+def test_drift_on_cifar100() -> None:
+    stream = build_stream("drift", BALANCED, CIFAR, 0)
+    assert [task["samples"] for task in stream.summary()] == [25_000] * 2
+    assert len(stream.moves) == 10
+    assert {move.level for move in stream.moves} == {5}
+    child, parent = stream.moves[0].child, stream.moves[0].parent
+    old = CIFAR.parent(5, child)
+    mine = (BALANCED[stream.image] == child) & (stream.level == 4)
+    assert set(stream.label[mine & (stream.task == 0)].tolist()) == {old}
+    assert set(stream.label[mine & (stream.task == 1)].tolist()) == {parent}
+    assert np.bincount(stream.task[mine]).tolist() == [50, 50]
+
+
+def test_a_drift_stream_comes_back_and_is_checked(tmp_path: Path) -> None:
+    garden = load_dataset("garden", image_size=8)
+    stream = build_stream("drift", garden.train.leaves, garden.taxonomy, 3)
+    stream.save(tmp_path / "s.stream")
+    again = Stream.load(tmp_path / "s.stream")
+    assert again == stream
+    again.check(garden)
+    with pytest.raises(RamifyError, match="labels of the stream are not those"):
+        replace(stream, moves=()).check(garden)
+    with pytest.raises(RamifyError, match="does not fit 2 tasks"):
+        replace(stream, moves=(stream.moves[0]._replace(task=2),))
+    with pytest.raises(RamifyError, match="a CSV cannot say that classes move"):
+        write_csv(stream, tmp_path / "s.csv", garden.taxonomy)
+
+
+def test_a_run_on_a_drift_stream_has_the_truth_of_the_moment(tmp_path: Path) -> None:
+    """A learner that knows each image's leaf and the first tree, and never learns of the move."""
+    config = tiny("er", setup="drift", levels=(2, 4), per_class=4, drift=Drift(share=25.0))
+    run = Run(config, load_dataset("garden", image_size=8), "cpu")
+    evaluator, leaves = run.evaluator, run.dataset.test.leaves
+    first, last = evaluator.eras.trees
+    paths = evaluator.eras.paths[0][leaves]
+
+    class Knows:
+        classes = Classes()
+
+        def answer(self, images: Any, decodings: Any, tree: Taxonomy) -> dict[str, Any]:
+            return dict.fromkeys(decodings, numbers)
+
+    numbers = np.stack(
+        [[Knows.classes.meet(h, int(c), 0) for c in column] for h, column in enumerate(paths.T, 1)], 1
+    )
+    for task, tree in ((0, first), (1, last), (None, last)):
+        found = evaluator(Knows(), whole=True, task=task)
+        stays = (tree.leaf_to(1) == first.leaf_to(1))[leaves]
+        assert found.accuracy == {1: pytest.approx(stays.mean()), 2: 1.0}
+    assert 0.5 < stays.mean() < 1
+
+    folder = tmp_path / "run"
+    result = run_config(config, folder, threads=1)
+    assert result.moved.keys() == {"new", "old"}
+    loaded = load_run(folder)
+    assert loaded.tree == last
+    assert np.array_equal(loaded.answers.truth, evaluator.truth)
+    plain = run_config(replace(config, setup="multiple-depth", drift=Drift()), tmp_path / "plain", threads=1)
+    assert plain.moved == {}
+    cut = run_config(replace(config, limit=90), tmp_path / "cut", threads=1)  # ends before anything moves
+    assert cut.moved == {}
+    assert load_run(tmp_path / "cut").tree == first
+    facts = json.loads((folder / "config.json").read_text())
+    facts["stream"]["moves"][0][3] = 99
+    (folder / "config.json").write_text(json.dumps(facts))
+    with pytest.raises(RamifyError, match=r"config\.json is damaged: no class 99 at level 1"):
+        load_run(folder)
+
+
+def test_drift_says_what_moves(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    show = ["stream", "show", "--dataset", "garden", "--setup", "drift", "--out", str(tmp_path / "s.svg")]
+    assert main(show) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "with task 2 move: " in printed
+    assert main([*show, "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["moves"]) == 5
 
 
 # ---- long tails
@@ -266,6 +429,9 @@ def test_imbalance_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> No
         ("si-blurry", {"tasks": 51}, "51 tasks for 50 disjoint and 50 blurry classes: expected 1 to 50"),
         ("gaussian", {"settings": {"width": -1}}, "width = -1.0 must be a share"),
         ("gaussian", {"tasks": 100_000}, "100000 tasks for 50000 images"),
+        ("drift", {"settings": {"moving": 1}}, "moving is 1: expected a level with parents, 2 to 5"),
+        ("drift", {"settings": {"share": 0}}, "share = 0.0 must be a percentage above 0"),
+        ("drift", {"levels": [5]}, "expected a level with parents"),
         ("bottom-up", {"tasks": 4}, "one task a level, here 5"),
         ("disjoint", {"imbalance": float("nan")}, "imbalance is nan"),
         ("multiple-depth", {"imbalance": 1000}, "too few images"),

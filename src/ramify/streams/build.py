@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ramify.errors import RamifyError
-from ramify.streams.draws import Arrivals
+from ramify.streams.draws import Arrivals, draw_shuffle
 from ramify.streams.imbalance import long_tail
 from ramify.streams.moves import Eras
 from ramify.streams.setup import SETUPS, Setup, find_setup, recorded
@@ -45,25 +45,32 @@ def build_stream(
     tree = taxonomy.restrict(chosen)
     all_leaves = _leaves(leaves, taxonomy)
     kept = taxonomy.leaf_in(chosen)[all_leaves]
-    there = np.flatnonzero(kept >= 0)  # a leaf may end above all of these levels
     seed = whole_seed(seed)
+    there = None if kept.min() >= 0 else np.flatnonzero(kept >= 0)  # a leaf may end above all of these levels
     if imbalance is not None:
-        there = there[long_tail(kept[there], tree.leaves, imbalance, seed)]
+        tail = long_tail(kept if there is None else kept[there], tree.leaves, imbalance, seed)
+        there = tail if there is None else there[tail]
+    if there is not None:
+        kept = kept[there]
     rng = np.random.Generator(np.random.PCG64(seed))
     with _blamed(rule):
         count = whole("tasks", rule.tasks(tree, own) if tasks is None else tasks, 0)
         rule.check(count, tree, own)
-        image, level, task, *within = map(np.asarray, rule.arrivals(kept[there], tree, rng, count, own))
+        image, level, task, *within = map(np.asarray, rule.arrivals(kept, tree, rng, count, own))
         moves = () if rule.moves is None else tuple(rule.moves(tree, rng, count, own))
-    _check(rule, (image, level, task, *within[:1]), (len(there), tree.depth, count))
-    _check_ends(rule, tree, kept[there][image], level)
-    image = there[image]
-    order = np.lexsort((rng.random(len(image)), *within[:1], task))
-    image, level, task = image[order], level[order], task[order]
+    _check(rule, (image, level, task, *within[:1]), (len(kept), tree.depth, count))
+    _check_ends(rule, tree, kept[image], level)
+    order = np.lexsort((within[0], task)) if within else draw_shuffle(task, rng)
+    # One after the other: of a long stream there is not room for all twice.
+    level = level[order].astype(np.int16)
+    task = task[order].astype(np.int32)
+    image = image[order] if there is None else there[image[order]]
+    del order, kept, within
+    eras = Eras.of(taxonomy, chosen, moves)
     return Stream(
         image=image,
         level=level,
-        label=labels_of(Eras.of(taxonomy, chosen, moves), all_leaves[image], level, task),
+        label=labels_of(eras, all_leaves[image], level, task),
         task=task,
         setup=setup,
         seed=seed,
@@ -112,7 +119,7 @@ def _check(rule: Setup, arrivals: Arrivals, counts: tuple[int, int, int]) -> Non
                 f"the setup {rule.name} returned {name}s from {array.min()} to {array.max()}; "
                 f"expected {low} to {low + count - 1}"
             )
-    absent = np.setdiff1d(np.arange(arrivals[2].max()), arrivals[2])
+    absent = np.flatnonzero(np.bincount(arrivals[2]) == 0)
     if len(absent):
         raise RamifyError(
             f"the setup {rule.name} returned nothing for task {absent[0]}; number them 0, 1, 2, …"
@@ -157,4 +164,4 @@ def _leaves(leaves: npt.ArrayLike, taxonomy: Taxonomy) -> IntArray:
         raise RamifyError(
             f"leaf indices run from {array.min()} to {array.max()}, the tree has 0 to {taxonomy.leaves - 1}"
         )
-    return array.astype(np.int64)
+    return array.astype(np.int64, copy=False)

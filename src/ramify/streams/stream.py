@@ -49,7 +49,7 @@ class Stream:
                 raise RamifyError(
                     f"stream: {name} must be a list of integers, found {array.dtype}{array.shape}"
                 )
-            array = array.astype(np.int64)
+            array = array.astype(np.int64, copy=False).view()
             array.flags.writeable = False
             object.__setattr__(self, name, array)
         self._validate()
@@ -171,7 +171,11 @@ class Stream:
 
 def labels_of(eras: Eras, leaves: IntArray, level: IntArray, task: IntArray) -> IntArray:
     """The class of each leaf of the dataset's tree at its stream level, in its task; -1 for none."""
-    labels: IntArray = np.stack(eras.paths)[eras.at(task), leaves, level - 1]
+    labels: IntArray = (
+        eras.paths[0][leaves, level - 1]
+        if len(eras.paths) == 1
+        else np.stack(eras.paths)[eras.at(task), leaves, level - 1]
+    )
     return labels
 
 

@@ -21,8 +21,8 @@ from ramify.typed import shown
 class Taxonomy:
     """An immutable tree of classes whose leaves may end at different levels.
 
-    At each level the classes are the integers 0..n-1, in order of first appearance among the leaves (before
-    any have `moved`). A name is unique within its level; the same word may stand at two levels. The root above
+    At each level the classes are the integers 0..n-1, in order of first appearance among the leaves, before
+    any have `moved`. A name is unique within its level; the same word may stand at two levels. The root above
     level 1 is not a class.
 
     A leaf is what a sample can be: a path of classes from level 1 to its end, below which it has none (-1 in
@@ -233,9 +233,10 @@ class Taxonomy:
         return Taxonomy(names, classes, self.leaf_attributes if whole and self._ends(levels) else {})
 
     def moved(self, moves: Iterable[tuple[int, int, int]]) -> Taxonomy:
-        """The tree after moves (level, class, new parent), one after the other; the classes keep their numbers.
+        """The tree after moves (level, class, new parent), one after the other.
 
-        What is below a class moves with it. A parent that would be left with nothing is refused.
+        The classes keep their numbers, and what is below one moves with it. A parent that would be left with
+        nothing below it is refused.
 
             >>> tree = Taxonomy.from_rows([("fruit", "apple"), ("fruit", "tomato"), ("vegetable", "leek")])
             >>> tree.moved([(2, 1, 1)]).path(1)
