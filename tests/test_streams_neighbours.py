@@ -441,3 +441,13 @@ def test_what_cannot_be_done_is_said(setup: str, options: dict[str, object], mes
     with pytest.raises(RamifyError, match=message) as caught:
         build_stream(setup, BALANCED, CIFAR, 0, **options)  # type: ignore[arg-type]
     assert "\n" not in str(caught.value)
+
+
+def test_the_page_shows_every_setup() -> None:
+    docs = Path(__file__).resolve().parents[1] / "docs"
+    page = (docs / "setups.md").read_text("utf-8")
+    for name in SETUPS:
+        picture = f"images/setups/{'multiple-depth' if name == 'top-down' else name}.svg"
+        assert f"({picture})" in page
+        assert "<svg" in (docs / picture).read_text("utf-8")
+        assert f"`{name}`" in page
