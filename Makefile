@@ -26,6 +26,7 @@ docs: .venv/ready
 .venv/ready: requirements.lock pyproject.toml
 	$(PYTHON) -m venv --without-pip .venv
 	$(PIP) install --quiet -r requirements.lock
+	$(PIP) install --quiet --no-deps timm==1.0.31  # it asks for torchvision, which would want another torch
 	$(PIP) install --quiet --no-deps --no-build-isolation --editable .
 	touch $@
 

@@ -7,12 +7,14 @@ import pytest
 from PIL import Image
 
 from ramify.cli import main
+from ramify.datasets import SOURCES
 
 
 def test_list_says_what_is_present(tmp_path, capsys):
     assert main(["data", "list", "--data-dir", str(tmp_path)]) == 0
-    lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()[1:-1]}
-    assert set(lines) == {"garden", "cifar100", "stanford-cars", "imagenet-hier100", "inaturalist19"}
+    lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()[1:-2]}
+    assert set(lines) == set(SOURCES)
+    assert len(lines) == 10
     assert "present" in lines["garden"]
     assert "absent" in lines["cifar100"]
 

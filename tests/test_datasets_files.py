@@ -4,8 +4,10 @@ import contextlib
 import http.server
 import io
 import pickle
+import stat
 import tarfile
 import threading
+import zipfile
 import zlib
 from hashlib import md5
 
@@ -151,6 +153,47 @@ def test_an_archive_bomb_is_refused(tmp_path, monkeypatch):
     with pytest.raises(RamifyError, match="3 files"):
         extract(pack(tmp_path / "b.tgz", *((f"top/{i}", b"") for i in range(5))), tmp_path, "top")
     assert {p.name for p in tmp_path.iterdir()} == {"a.tgz", "b.tgz"}
+
+
+def zip_member(path, name, mode=0, data=b"x"):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
+        packed.writestr("top/1", "one")
+        info = zipfile.ZipInfo(name)
+        info.external_attr = mode << 16
+        info.compress_type = zipfile.ZIP_DEFLATED
+        packed.writestr(info, data)
+    return path
+
+
+def test_a_zip_is_unpacked_whole(tmp_path):
+    extract(zip_member(tmp_path / "a.zip", "top/x/2"), tmp_path, "top")
+    assert (tmp_path / "top/1").read_bytes() == b"one"
+    assert (tmp_path / "top/x/2").read_bytes() == b"x"
+
+
+@pytest.mark.parametrize(
+    ("name", "mode", "data", "message"),
+    [
+        ("../escaped", 0, b"x", "leaves the folder"),
+        ("/tmp/escaped-ramify", 0, b"x", "leaves the folder"),
+        ("top/link", stat.S_IFLNK | 0o777, b"/etc", "link or a device"),
+        ("top/zeros", 0, bytes(10_000_000), "times its size"),
+    ],
+)
+def test_a_hostile_zip_is_refused(tmp_path, name, mode, data, message):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    with pytest.raises(RamifyError, match=message):
+        extract(zip_member(folder / "a.zip", name, mode, data), folder, "top")
+    assert [p.name for p in tmp_path.rglob("*")] == ["data", "a.zip"]
+
+
+def test_a_damaged_zip_leaves_nothing(tmp_path):
+    whole = zip_member(tmp_path / "a.zip", "top/2", data=np.random.default_rng(0).bytes(50_000)).read_bytes()
+    (tmp_path / "bad.zip").write_bytes(whole[:9_000] + bytes(900) + whole[9_900:])
+    with pytest.raises(RamifyError, match=r"bad\.zip is damaged"):
+        extract(tmp_path / "bad.zip", tmp_path, "top")
+    assert len(list(tmp_path.iterdir())) == 2
 
 
 def test_a_truncated_or_wrong_archive_leaves_nothing(tmp_path):

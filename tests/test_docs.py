@@ -16,6 +16,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -73,6 +74,13 @@ def desk(tmp_path, monkeypatch):
     (tmp_path / "stream.csv").write_text("\n".join(rows) + "\n")
     tree = [f"{parent},{leaf}" for parent, leaves in COLOURS.items() for leaf in leaves]
     (tmp_path / "tree.csv").write_text("\n".join(["level1,level2", *tree]) + "\n")
+    leaf = np.arange(60) % 3
+    features = np.random.default_rng(0).normal(size=(60, 8)).astype(np.float32) + leaf[:, None]
+    names = {
+        "level1": np.array(["fruit", "fruit", "tools"])[leaf],
+        "level2": np.array(["apple", "pear", "hammer"])[leaf],
+    }
+    np.savez(tmp_path / "features.npz", features=features, **names)
     for name in ("own_method", "own_setup"):
         (tmp_path / f"{name}.py").write_text((ROOT / "examples" / f"{name}.py").read_text())
         sys.modules.pop(name, None)

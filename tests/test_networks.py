@@ -20,6 +20,7 @@ from ramify.networks import FeatureInputs, Heads, ImageInputs, Model, ResNet, bu
 from ramify.networks import precision as precisions
 from ramify.networks.heads import ROWS
 from ramify.networks.resnet import BLOCKS
+from ramify.networks.settings import NetworkSettings
 from ramify.training.optimizer import Optimizer
 
 
@@ -74,7 +75,9 @@ def test_networks_are_drawn_from_their_generator_alone():
     torch.manual_seed(3)
     before = torch.get_rng_state()
     a, b, c = (
-        build_backbone("resnet18", "cifar", 0.1, torch.Generator().manual_seed(seed)).state_dict()
+        build_backbone(
+            NetworkSettings("resnet18", 0.1, "cifar"), torch.Generator().manual_seed(seed)
+        ).state_dict()
         for seed in (1, 1, 2)
     )
     assert torch.equal(torch.get_rng_state(), before)
@@ -93,7 +96,7 @@ def own(monkeypatch):
 
 def test_a_users_network_follows_the_seed(own):
     a, b, c = (
-        build_backbone("own_networks:good", "cifar", 1.0, torch.Generator().manual_seed(seed))
+        build_backbone(NetworkSettings("own_networks:good"), torch.Generator().manual_seed(seed))
         for seed in (1, 1, 2)
     )
     assert torch.equal(a[1].weight, b[1].weight)
@@ -107,13 +110,13 @@ def test_a_users_network_follows_the_seed(own):
 )
 def test_an_impossible_network_is_refused_in_one_line(own, name):
     with pytest.raises(RamifyError) as error:
-        build_backbone(name, "cifar", 1.0)
+        build_backbone(NetworkSettings(name))
     assert "\n" not in str(error.value)
 
 
 def test_a_network_must_return_one_feature_vector_an_image(own):
     with pytest.raises(RamifyError, match="shape"):
-        feature_size(build_backbone("own_networks:flat", "cifar", 1.0), ImageInputs(4))
+        feature_size(build_backbone(NetworkSettings("own_networks:flat")), ImageInputs(4))
 
 
 def make_heads(features=8, seed=0):

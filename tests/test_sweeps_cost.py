@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from ramify.cli import main
 from ramify.methods import METHODS
 from ramify.networks import build_backbone
+from ramify.networks.settings import NetworkSettings
 from ramify.runs.presets import resolve
 from ramify.runs.result import Result
 from ramify.sweeps import sweep
@@ -47,13 +48,13 @@ def test_totals_add_up(costed: dict[str, Result]) -> None:
 
 @pytest.mark.parametrize(("name", "published"), [("resnet18", 1.814e9), ("resnet34", 3.663e9)])
 def test_multiply_adds_are_the_published_ones(name: str, published: float) -> None:
-    assert forward_cost(name, "imagenet", 1.0, 224) == pytest.approx(
+    assert forward_cost(NetworkSettings(name), 224) == pytest.approx(
         published, rel=0.01
     )  # less its classifier
 
 
 def test_trimmed_convolutions_are_counted_as_they_run() -> None:
-    backbone, total = build_backbone("resnet18", "imagenet", 0.5, image_size=32).eval(), 0
+    backbone, total = build_backbone(NetworkSettings("resnet18", 0.5), image_size=32).eval(), 0
 
     def count(layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
         nonlocal total
@@ -65,7 +66,7 @@ def test_trimmed_convolutions_are_counted_as_they_run() -> None:
             layer.register_forward_hook(count)
     with torch.no_grad():
         backbone(torch.zeros(1, 3, 32, 32))
-    assert forward_cost("resnet18", "imagenet", 0.5, 32) == total
+    assert forward_cost(NetworkSettings("resnet18", 0.5), 32) == total
 
 
 @pytest.mark.parametrize("method", [*METHODS])

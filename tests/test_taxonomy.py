@@ -27,6 +27,8 @@ COUNTS = {
     "cifar100-2": (20, 100),
     "stanford-cars": (9, 196),
     "imagenet-hier100": (10, 100),
+    "cub200": (13, 38, 200),
+    "tiny-imagenet": (6, 17, 41, 80, 76, 38, 16, 7, 11),
 }
 
 

@@ -13,6 +13,7 @@ import causes
 import claims
 import composition
 import tables
+import wordnet_tree
 from made_runs import SMALL, make_run
 from ramify.errors import RamifyError
 from ramify.methods.clib import FlexibleSettings
@@ -88,3 +89,38 @@ def test_ancestors_of_the_finest_answer_are_counted_without_the_answers(tmp_path
     leaf = answers.predictions[:, -1]
     right = [SMALL.leaf_to(level)[leaf] == answers.truth[:, level - 1] for level in (1, 2, 3)]
     assert float(line.split(", ")[2].split()[0]) == pytest.approx(100 * np.mean(right), abs=0.05)
+
+
+NOUNS = """  1 This software and database is being provided to you
+00001740 03 n 01 entity 0 001 ~ 00001930 n 0000 | that which is perceived
+00001930 03 n 01 physical_entity 0 001 @ 00001740 n 0000 | an entity that has physical existence
+00000003 05 n 02 animal 0 beast 0 002 @ 00001930 n 0000 ~ 00000005 n 0000 | a living organism
+00000004 05 n 01 mammal 0 001 @ 00000003 n 0000 | warm-blooded
+00000005 05 n 02 dog 0 domestic_dog 0 002 @ 00000004 n 0000 @ 00000008 n 0000 | a member of the genus Canis
+00000006 05 n 01 toy_dog 0 001 @ 00000005 n 0000 | small
+00000007 05 n 01 hunting_dog 0 001 @ 00000005 n 0000 | used in hunting
+00000008 05 n 01 pet 0 001 @ 00000003 n 0000 | kept for companionship
+00000009 05 n 02 newt 0 triton 0 001 @i 00000003 n 0000 | small semiaquatic
+00000010 13 n 02 food 0 nutrient 0 001 @ 00001930 n 0000 | energy
+00000011 13 n 02 food 0 solid_food 0 001 @ 00001930 n 0000 | any solid substance
+00000012 13 n 01 soup 0 001 @ 00000010 n 0000 | liquid
+00000013 13 n 01 stew 0 001 @ 00000010 n 0000 | thick
+00000014 13 n 01 bread 0 001 @ 00000011 n 0000 | baked
+00000015 13 n 01 cheese 0 001 @ 00000011 n 0000 | made of milk
+"""
+
+
+def test_a_tree_out_of_wordnet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "data.noun").write_text(NOUNS)
+    (tmp_path / "ids").write_text("\n".join(f"n{i:08d}" for i in (6, 7, 9, 12, 13, 14, 15)))
+    wordnet_tree.main([str(tmp_path / "data.noun"), str(tmp_path / "ids")])
+    assert capsys.readouterr().out.splitlines() == [
+        "level1,level2,level3,wnid",
+        "animal,dog,toy dog,n00000006",
+        "animal,dog,hunting dog,n00000007",
+        "animal,newt,,n00000009",
+        '"food, nutrient",soup,,n00000012',
+        '"food, nutrient",stew,,n00000013',
+        '"food, solid food",bread,,n00000014',
+        '"food, solid food",cheese,,n00000015',
+    ]

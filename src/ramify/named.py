@@ -9,6 +9,13 @@ from typing import Any
 
 from ramify.errors import RamifyError
 
+INSTALLED = ("timm:",)  # sources of networks that are packages, not code of one's own
+
+
+def is_own(name: str) -> bool:
+    """Whether a name is that of code of one's own, `package.module:name`."""
+    return ":" in name and not name.startswith(INSTALLED)
+
 
 def find_named(name: str, known: Mapping[str, Any], what: str) -> Any:
     """The one of `known` that has this name, or what `package.module:name` imports."""

@@ -85,7 +85,7 @@ class MidStream:
 def bare_loop(work: Workload) -> Callable[[int], float]:
     """The limit: forward, backward and a fused Adam step on a ready float batch, in the same precision."""
     chosen, size = work.settings.network, work.image_size
-    backbone = build_backbone(chosen.name, chosen.stem, chosen.width, image_size=size)
+    backbone = build_backbone(chosen, image_size=size)
     head = torch.nn.Linear(feature_size(backbone, ImageInputs(size)), sum(work.classes))
     adam = torch.optim.Adam([*backbone.parameters(), *head.parameters()], lr=work.settings.lr, fused=True)
     images = torch.randn(work.settings.batch_size, 3, size, size)
@@ -110,7 +110,7 @@ def bare_loop(work: Workload) -> Callable[[int], float]:
 def bare_forward(work: Workload, batch: int) -> Callable[[int], float]:
     """The limit of evaluation: forward passes of ready float batches, no gradients; seconds an image."""
     chosen, size = work.settings.network, work.image_size
-    backbone = build_backbone(chosen.name, chosen.stem, chosen.width, image_size=size).eval()
+    backbone = build_backbone(chosen, image_size=size).eval()
     images = torch.randn(batch, 3, size, size)
 
     def run(count: int) -> float:

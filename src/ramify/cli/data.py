@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ramify.cli.parser import Parser, add_leniency
+from ramify.errors import RamifyError
 
 if TYPE_CHECKING:
     from ramify.datasets import Dataset
@@ -65,16 +66,19 @@ def _list(args: argparse.Namespace) -> None:
     root = data_root(args.data_dir)
     print(f"datasets below {root}:")
     for source in SOURCES.values():
-        print(f"  {source.name:<18}{'present' if is_present(source, root) else 'absent':<9}{source.summary}")
-    print("`ramify data get NAME` gets one or says how; a folder, .csv or .parquet of your own is a NAME too")
+        print(f"  {source.name:<20}{'present' if is_present(source, root) else 'absent':<9}{source.summary}")
+    print("`ramify data get NAME` gets one or says how; a folder, .csv or .parquet of your own is a NAME,")
+    print("too, and so is hf:PATH?levels=COARSE,…,FINE, a Hugging Face dataset on disk")
 
 
 def _get(args: argparse.Namespace) -> None:
     from ramify.datasets import SOURCES, data_root
 
-    source = SOURCES.get(args.name)
+    source, root = SOURCES.get(args.name), data_root(args.data_dir)
+    if source is not None and source.publisher is not None:
+        print(f"{source.name}: {source.publisher.page}; licence: {source.publisher.licence}")
     if source is not None and source.get is not None:
-        source.get(data_root(args.data_dir), True)
+        source.get(root, True)
     print(_summary(_load(args)))
 
 
@@ -87,21 +91,24 @@ def _check(args: argparse.Namespace) -> None:
     dataset = _load(args)
     print(_summary(dataset))
     tree, source = dataset.taxonomy, SOURCES.get(args.name)
-    ends = leaf_ends(tree)
+    what, ends = "features" if dataset.of_features else "images", leaf_ends(tree)
     print(
         f"tree: {tree.nodes} classes in {tree.depth} levels, {' / '.join(map(str, tree.sizes))}"
         + (f"; of {tree.leaves} leaves {ends}" if ends else "")
     )
     for title, split in (("train", dataset.train), ("test", dataset.test)):
         counts = np.bincount(split.leaves, minlength=tree.leaves)
-        print(f"{title}: {counts.min()} to {counts.max()} images a leaf")
+        print(f"{title}: {counts.min()} to {counts.max()} {what} a leaf")
     found = (len(dataset.train), len(dataset.test))
     if source is not None and source.images not in (None, found):
         print(f"note: published are {source.images[0]:,} train and {source.images[1]:,} test images")
     for note in dataset.notes:
         print(f"note: {note}")
+    if source is not None and source.publisher is not None:
+        print(f"source: {source.publisher.page}; licence: {source.publisher.licence}")
     dataset.verify()
-    print(f"decoded images: checksums right; fingerprint {dataset.fingerprint[:16]}")
+    kept = "features" if dataset.of_features else "decoded images"
+    print(f"{kept}: checksums right; fingerprint {dataset.fingerprint[:16]}")
 
 
 def _show(args: argparse.Namespace) -> None:
@@ -109,6 +116,8 @@ def _show(args: argparse.Namespace) -> None:
     from ramify.files import beside
 
     dataset = _load(args)
+    if dataset.of_features:
+        raise RamifyError(f"{args.name} holds features, not images: there is nothing to be seen")
     out = args.out or Path(f"{dataset.name}.png")
     with beside(out) as temporary:
         contact_sheet(dataset).save(temporary, format="PNG")
@@ -117,6 +126,9 @@ def _show(args: argparse.Namespace) -> None:
 
 def _summary(dataset: Dataset) -> str:
     size = dataset.image_size
+    if dataset.of_features:
+        counts = f"{len(dataset.train):,} train and {len(dataset.test):,} test"
+        return f"{dataset.name}: {counts} features of {size:,} values"
     return (
         f"{dataset.name}: {len(dataset.train):,} train and {len(dataset.test):,} test images of {size}×{size}"
     )

@@ -16,6 +16,7 @@ import tyro
 
 from ramify.cli.parser import Parser
 from ramify.cli.progress import RunProgress
+from ramify.datasets.features import feature_file
 from ramify.errors import RamifyError
 from ramify.methods.settings import with_groups
 from ramify.reports.write import report_run
@@ -28,6 +29,7 @@ from ramify.runs.run import Run
 from ramify.runs.track import Tracking
 from ramify.streams import SETUPS
 
+OFF = (0, False, "none")  # augmentation that does nothing
 SETUP_HELP = f"Which classes arrive when: {', '.join(SETUPS)}, or package.module:name for your own."
 
 
@@ -41,7 +43,7 @@ class Command(PlainConfig):
 
     setup: Annotated[str, tyro.conf.arg(help=SETUP_HELP)] = Config.setup
     preset: str = "quick"
-    """paper, small, study, quick, or the path of a TOML file."""
+    """paper, small, study, quick, pretrained, or the path of a TOML file."""
     out: str | None = None
     """Folder for the results; default runs/DATASET-SETUP-METHOD-PRESET-SEED."""
     resume: bool = False
@@ -76,7 +78,25 @@ def parse(argv: list[str]) -> Command:
     base = resolve(**chosen)
     kind = with_groups(Command, tables_of(base.method, base.setup))
     values = {field.name: getattr(base, field.name) for field in fields(base)}
-    return _tyro(argv, kind(**values, preset=chosen["preset"]))
+    command = _tyro(argv, kind(**values, preset=chosen["preset"]))
+    _refuse_pixels(command, base)
+    return command
+
+
+def _refuse_pixels(command: Command, base: Config) -> None:
+    """Refuse an augmentation that was asked for where there are no images to apply it to.
+
+    That of a preset is left out instead: nobody asked for it.
+    """
+    asked, preset = command.augment, base.augment
+    told = [f.name for f in fields(asked) if getattr(asked, f.name) not in (getattr(preset, f.name), *OFF)]
+    features = feature_file(Path(command.dataset).expanduser())
+    made = command.feature_views and told != ["cutmix"]  # by augmented views
+    if told and (features or (command.network.encodes and not made)):
+        raise RamifyError(
+            f"augment.{told[0]} needs pixels, and learning sees features alone: leave it out, encode "
+            "augmented views (--feature-views 4), or keep images (--network.no-encode)"
+        )
 
 
 def _tyro(argv: list[str], default: Command) -> Command:

@@ -74,7 +74,7 @@ def build(folder: Path, origin: Origin, size: int, progress: bool, skip_broken: 
     splits: dict[str, RawImages] = {"train": contents.train, "test": contents.test}
     state = _read_state(partial, size, splits)
     total, done = sum(len(s.leaves) for s in splits.values()), sum(state.of(s).read for s in SPLITS)
-    _check_space(partial, (total - done) * 3 * size * size)
+    check_space(partial, (total - done) * 3 * size * size, "the decoded images")
     with (
         quiet_pillow(),
         ThreadPoolExecutor(os.cpu_count()) as pool,
@@ -216,10 +216,11 @@ def _header(shape: tuple[int, ...]) -> bytes:
     return text[:8] + length + text[10:].ljust(HEADER_BYTES - 11) + b"\n"
 
 
-def _check_space(folder: Path, needed: int) -> None:
+def check_space(folder: Path, needed: int, what: str) -> None:
+    """Refuse to begin what the disk has no room for."""
     free = shutil.disk_usage(folder).free
     if needed > free:
         raise RamifyError(
-            f"{folder.parent} has {amount(free)} free, the decoded images need {amount(needed)}: "
+            f"{folder.parent} has {amount(free)} free, {what} need {amount(needed)}: "
             "choose another place with RAMIFY_DATA or --data-dir, or a smaller image size"
         )

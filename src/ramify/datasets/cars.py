@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from ramify.datasets.archives import extract
 from ramify.datasets.cache import Contents, Origin
+from ramify.datasets.fetch import Publisher
 from ramify.datasets.folders import folder_origin
 from ramify.datasets.listing import FileImages, image_files, stamps
 from ramify.datasets.registry import Source
@@ -134,4 +135,8 @@ SOURCE = Source(
     taxonomy="stanford-cars",
     counts=(9, 196),
     images=(8_144, 8_041),
+    publisher=Publisher(
+        "https://ai.stanford.edu/~jkrause/cars/car_dataset.html",
+        "non-commercial research and education, as ImageNet's",
+    ),
 )

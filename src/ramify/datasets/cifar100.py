@@ -7,44 +7,44 @@ from typing import Any
 
 import numpy as np
 
-from ramify.datasets.archives import extract
 from ramify.datasets.arrays import ArrayImages
 from ramify.datasets.cache import Contents, Origin, digest
-from ramify.datasets.download import download
+from ramify.datasets.fetch import Archive, Publisher
 from ramify.datasets.listing import stamps
 from ramify.datasets.pickles import read_pickle
 from ramify.datasets.registry import Source
 from ramify.errors import RamifyError
 from ramify.taxonomy import read_taxonomy
 
-URL = "https://www.cs.toronto.edu/~kriz/cifar-100-python.tar.gz"
-ARCHIVE_MD5 = "eb9058c3a382ffc7106e4002c42a8d85"
 FILE_MD5 = {
     "train": "16019d7e3df5f24257cddd939b257f8d",
     "test": "f0ef6b0ae62326f3e7ffdfab6717acfc",
     "meta": "7973b15100ade9c7d40fb424638fde48",
 }
 FOLDER = "cifar-100-python"
+PUBLISHER = Publisher(
+    "https://www.cs.toronto.edu/~kriz/cifar.html",
+    "none is stated; cite the technical report that the page names",
+    (
+        Archive(
+            "https://www.cs.toronto.edu/~kriz/cifar-100-python.tar.gz",
+            "eb9058c3a382ffc7106e4002c42a8d85",
+            FOLDER,
+        ),
+    ),
+    "169 MB",
+)
 
 
 def get(root: Path, progress: bool) -> None:
     """Download the archive (resuming), check it and unpack it; a copy that is there stays."""
-    if all((root / FOLDER / name).is_file() for name in FILE_MD5):
-        return
-    archive = root / f"{FOLDER}.tar.gz"
-    download(URL, archive, ARCHIVE_MD5, progress)
-    extract(archive, root, FOLDER)
+    PUBLISHER.fetch(root, progress)
 
 
 def find(root: Path) -> Origin:
     """The files below `root/cifar-100-python`, whether official or not."""
     files = {name: root / FOLDER / name for name in FILE_MD5}
-    missing = [str(path) for path in files.values() if not path.is_file()]
-    if missing:
-        raise RamifyError(
-            f"no cifar100 below {root} ({missing[0]} is missing): `ramify data get cifar100` downloads it "
-            "(169 MB), or point RAMIFY_DATA or --data-dir at a folder that has it"
-        )
+    PUBLISHER.check("cifar100", root, *files.values())
     return Origin("cifar100", {"files": stamps(root / FOLDER, files)}, lambda: _contents(files))
 
 
@@ -90,4 +90,5 @@ SOURCE = Source(
     std=(0.2675, 0.2565, 0.2761),
     counts=(2, 4, 8, 20, 100),
     images=(50_000, 10_000),
+    publisher=PUBLISHER,
 )

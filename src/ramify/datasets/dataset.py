@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,18 +24,25 @@ IMAGENET_STD: Channels = (0.229, 0.224, 0.225)
 class Split:
     """Images, uint8 [n, 3, size, size] (an array or a memory map), and their leaf classes, int64 [n].
 
+    In the place of images there may be features, float [n, size], or several views of each, [n, views, size].
     `names` are the files that the images come from; none where that is not known.
     """
 
-    images: NDArray[np.uint8]
+    images: NDArray[Any]
     leaves: NDArray[np.int64]
     names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         shape = self.images.shape
-        if self.images.dtype != np.uint8 or len(shape) != 4 or shape[1] != 3 or shape[2] != shape[3]:
-            raise RamifyError(f"images are {self.images.dtype} {shape}: expected uint8 [n, 3, size, size]")
-        check_values(self.images[:256])  # some are enough; they may be a memory map
+        if self.of_features:
+            if len(shape) not in (2, 3) or 0 in shape[1:]:
+                raise RamifyError(f"features are {self.images.dtype} {shape}: expected [n, size]")
+        else:
+            if self.images.dtype != np.uint8 or len(shape) != 4 or shape[1] != 3 or shape[2] != shape[3]:
+                raise RamifyError(
+                    f"images are {self.images.dtype} {shape}: expected uint8 [n, 3, size, size]"
+                )
+            check_values(self.images[:256])  # some are enough; they may be a memory map
         if self.leaves.dtype != np.int64 or self.leaves.shape != shape[:1]:
             raise RamifyError(
                 f"leaf labels are {self.leaves.dtype} {self.leaves.shape}: expected int64 [{shape[0]}]"
@@ -44,6 +52,11 @@ class Split:
             raise RamifyError(
                 f"{len(self.names)} names for {len(self.leaves)} images: give one each, or none"
             )
+
+    @property
+    def of_features(self) -> bool:
+        """Whether it holds features, not images."""
+        return self.images.dtype in (np.float32, np.float16)
 
     def __len__(self) -> int:
         return len(self.leaves)
@@ -67,7 +80,7 @@ class Dataset:
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.train.images.shape[1:] != self.test.images.shape[1:]:
+        if self.train.images.shape[-1:] != self.test.images.shape[-1:]:
             shapes = f"{self.train.images.shape[1:]} and {self.test.images.shape[1:]}"
             raise RamifyError(f"{self.name}: train and test images differ in shape ({shapes})")
         for split in (self.train, self.test):
@@ -84,8 +97,13 @@ class Dataset:
             )
 
     @property
+    def of_features(self) -> bool:
+        """Whether it holds features, not images."""
+        return self.train.of_features
+
+    @property
     def image_size(self) -> int:
-        """The side of the square images, in pixels."""
+        """The side of the square images, in pixels; of features, how many values one has."""
         return int(self.train.images.shape[-1])
 
 
@@ -97,7 +115,7 @@ def fingerprint(pixels: Sequence[str], dataset: Dataset) -> str:
     return checksum.hexdigest()
 
 
-def _digest(images: NDArray[np.uint8], step: int = 1024) -> str:
+def _digest(images: NDArray[Any], step: int = 1024) -> str:
     checksum = hashlib.sha256()
     for start in range(0, len(images), step):
         checksum.update(images[start : start + step].tobytes())

@@ -61,15 +61,18 @@ def telling_damage() -> Iterator[None]:
 
 
 @telling_damage()
-def decode(source: Path | bytes, size: int) -> NDArray[np.uint8]:
-    """The first frame of an image as uint8 [3, size, size], upright (EXIF), on white where transparent."""
+def decode(source: Path | bytes, size: int, banner: int = 0) -> NDArray[np.uint8]:
+    """The first frame of an image as uint8 [3, size, size], upright (EXIF), on white where transparent.
+
+    `banner` rows at its bottom are cut off.
+    """
     data = source.read_bytes() if isinstance(source, Path) else source
     if not data:
         raise BrokenImage("it is empty")
     with Image.open(io.BytesIO(data), formats=_formats(data)) as image:
         if image.width * image.height > MAX_PIXELS:
             raise BrokenImage(f"{image.width}×{image.height} pixels, more than {MAX_PIXELS:,}")
-        return pixels(image, size)
+        return pixels(image, size, banner)
 
 
 def _formats(data: bytes) -> tuple[str, ...]:
@@ -99,11 +102,14 @@ def _heif() -> tuple[str, ...]:
 
 
 @telling_damage()
-def pixels(image: Image.Image, size: int) -> NDArray[np.uint8]:
+def pixels(image: Image.Image, size: int, banner: int = 0) -> NDArray[np.uint8]:
     """A Pillow image as uint8 [3, size, size], upright (EXIF), on white where transparent."""
-    if 0 in image.size:
+    if image.width == 0 or image.height <= banner:
         raise BrokenImage(f"{image.width}×{image.height} pixels, so none at all")
-    return stretch(_rgb(ImageOps.exif_transpose(image)), size)
+    upright = _rgb(ImageOps.exif_transpose(image))
+    if banner:
+        upright = upright.crop((0, 0, upright.width, upright.height - banner))
+    return stretch(upright, size)
 
 
 def stretch(image: Image.Image, size: int) -> NDArray[np.uint8]:

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from ramify.datasets.cache import Contents, Origin
+from ramify.datasets.fetch import Publisher
 from ramify.datasets.listing import FileImages, image_files, stamps
 from ramify.datasets.registry import Source
 from ramify.errors import RamifyError
@@ -61,4 +62,7 @@ SOURCE = Source(
     find,
     counts=(10, 100),
     images=(128_741, 5_000),
+    publisher=Publisher(
+        "https://www.image-net.org/download.php", "non-commercial research and education; see the page"
+    ),
 )

@@ -21,11 +21,15 @@ MAX_DEPTH = 32
 
 @dataclass(frozen=True)
 class FileImages:
-    """A split held as image files; paths are relative to `root` or absolute."""
+    """A split held as image files; paths are relative to `root` or absolute.
+
+    `banner` rows at the bottom of each image are cut off.
+    """
 
     root: Path
     paths: Sequence[str]
     leaves: NDArray[np.int64]
+    banner: int = 0
 
     def name(self, index: int) -> str:
         """The image's path."""
@@ -33,7 +37,7 @@ class FileImages:
 
     def read(self, index: int, size: int) -> NDArray[np.uint8]:
         """The decoded file."""
-        return decode(self.root / self.paths[index], size)
+        return decode(self.root / self.paths[index], size, self.banner)
 
 
 def stamps(root: Path, paths: Iterable[str]) -> str:

@@ -15,8 +15,11 @@ from numpy.typing import NDArray
 
 from ramify.datasets.cache import SPLITS, Cache, Contents, open_or_build, read_names
 from ramify.datasets.dataset import Dataset, Split, fingerprint
+from ramify.datasets.features import FeatureFile, feature_file
+from ramify.datasets.hf import PREFIX, hf_source
 from ramify.datasets.own import own_source
 from ramify.datasets.registry import SOURCES, Source, find_source
+from ramify.datasets.table import folder_of, open_or_make
 from ramify.errors import RamifyError
 from ramify.taxonomy import Taxonomy, read_taxonomy
 from ramify.typed import whole
@@ -48,33 +51,56 @@ def load_dataset(
 ) -> Dataset:
     """Open a dataset by its name, or your own by the path of a folder, a CSV manifest or a Parquet file.
 
+    A file of features (.npz, .safetensors, or Parquet with lists of numbers) is a dataset, too.
+    `hf:NAME?levels=COARSE,…,FINE` is a Hugging Face dataset on disk, with the columns that are its levels.
+
     Images are decoded once to `image_size` (None: the dataset's own) below the data folder and memory-mapped.
     `taxonomy`, a tree or what `read_taxonomy` reads, is laid over the classes by their names. `skip_broken`
     leaves out images that cannot be decoded; `any_counts` accepts a tree of other sizes than published; `pad`
     repeats leaves that are less deep than others downwards.
     """
     root = data_root(data_dir)
+    path = Path(name_or_path).expanduser()
+    if str(name_or_path) not in SOURCES and feature_file(path):
+        file = FeatureFile(path.absolute(), pad)
+        tree = None if taxonomy is None else read_taxonomy(taxonomy, pad)
+        return _of_features(file, tree, _beside(root, "features"), progress)
     source = _source(name_or_path, pad)
     size = source.image_size if image_size is None else image_size
     whole("image_size", size, 1, MAX_SIZE)
     chosen = source.taxonomy if taxonomy is None else taxonomy
     tree = None if chosen is None else read_taxonomy(chosen, pad)
-    any_counts = any_counts or taxonomy is not None
+    any_counts = any_counts or pad or taxonomy is not None
     origin = source.open(root)
 
     def checked() -> Contents:
         contents = origin.contents()
         mapping, own = _lay(tree, contents.taxonomy, source.name)
-        _check(source, own, {s: mapping[getattr(contents, s).leaves] for s in SPLITS}, any_counts)
+        _check_counts(source, own, any_counts)
+        _check(source.name, own, {s: mapping[getattr(contents, s).leaves] for s in SPLITS})
         return contents
 
-    cache = open_or_build(replace(origin, contents=checked), size, _decoded(root), progress, skip_broken)
+    cache = open_or_build(
+        replace(origin, contents=checked), size, _beside(root, "decoded"), progress, skip_broken
+    )
     mapping, own = _lay(tree, cache.taxonomy, source.name)
     leaves = {split: mapping[found] for split, found in cache.leaves.items()}
-    _check(source, own, leaves, any_counts)
+    _check_counts(source, own, any_counts)
+    _check(source.name, own, leaves)
     for warning in cache.meta.warnings:
         log.warning("%s", warning)
     return _assemble(source, cache, own, leaves, origin.unread)
+
+
+def dataset_tree(name_or_path: str | Path, data_dir: str | Path | None = None, pad: bool = False) -> Taxonomy:
+    """The tree of a dataset without decoding its images: the one that ramify ships, or that of its files."""
+    path = Path(name_or_path).expanduser()
+    if str(name_or_path) not in SOURCES and feature_file(path):
+        return FeatureFile(path.absolute(), pad).taxonomy
+    source = _source(name_or_path, pad)
+    if source.taxonomy is not None:
+        return read_taxonomy(source.taxonomy, pad)
+    return source.open(data_root(data_dir)).contents().taxonomy
 
 
 def is_present(source: Source, root: Path) -> bool:
@@ -90,32 +116,50 @@ def _source(name_or_path: str | Path, pad: bool) -> Source:
     """A known name wins over a path (`./garden` is the path)."""
     if str(name_or_path) in SOURCES:
         return SOURCES[str(name_or_path)]
+    if str(name_or_path).startswith(PREFIX):
+        return hf_source(str(name_or_path), pad)
     path = Path(name_or_path).expanduser()
     if not path.exists():
         return find_source(str(name_or_path))
     return own_source(path, pad)
 
 
-def _decoded(root: Path) -> Path:
-    """The folder for decoded images: below the data folder, or the user's cache where that is read-only."""
+def _beside(root: Path, what: str) -> Path:
+    """A folder for what is kept: below the data folder, or the user's cache where that is read-only."""
     nearest = next(p for p in (root, *root.absolute().parents) if p.exists())
-    return (root if os.access(nearest, os.W_OK) else user_cache()) / "decoded"
+    return (root if os.access(nearest, os.W_OK) else user_cache()) / what
 
 
-def _check(source: Source, tree: Taxonomy, leaves: Mapping[str, NDArray[np.int64]], any_counts: bool) -> None:
+def _of_features(file: FeatureFile, tree: Taxonomy | None, folder: Path, progress: bool) -> Dataset:
+    """A dataset of features from elsewhere, copied once to where they can be memory-mapped."""
+    mapping, own = _lay(tree, file.taxonomy, file.name)
+    leaves = {split: mapping[found] for split, found in file.leaves.items()}
+    _check(file.name, own, leaves)
+    found = open_or_make(
+        folder_of(folder, file.name, file.key), file.tables(), f"reading {file.name}", progress
+    )
+    train, test = (Split(found.arrays[split], leaves[split]) for split in SPLITS)
+    dataset = Dataset(file.name, train, test, own, (0.0,) * 3, (1.0,) * 3, "", file.notes)
+    return replace(dataset, fingerprint=fingerprint([found.meta.sha256[split] for split in SPLITS], dataset))
+
+
+def _check_counts(source: Source, tree: Taxonomy, any_counts: bool) -> None:
     if source.counts and tree.sizes != source.counts and not any_counts:
         raise RamifyError(
             f"{source.name}: the tree has {tree.sizes} classes a level, published are {source.counts}; "
             "check the files, or accept it with --any-counts (any_counts=True)"
         )
+
+
+def _check(name: str, tree: Taxonomy, leaves: Mapping[str, NDArray[np.int64]]) -> None:
     for split in SPLITS:
         if not len(leaves[split]):
-            raise RamifyError(f"{source.name}: there are no {split} images")
+            raise RamifyError(f"{name}: there are no {split} images")
     missing = np.flatnonzero(np.bincount(leaves["train"], minlength=tree.leaves) == 0)
     if len(missing):
-        name = tree.leaf_names[missing[0]]
+        first = tree.leaf_names[missing[0]]
         raise RamifyError(
-            f"{source.name}: {len(missing)} classes have no training image, {name!r} first; "
+            f"{name}: {len(missing)} classes have no training image, {first!r} first; "
             "add images or take the class out"
         )
 

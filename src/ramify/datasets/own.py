@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
 
@@ -13,7 +14,8 @@ from ramify.datasets.parquet import parquet_origin
 from ramify.datasets.registry import Source
 from ramify.errors import RamifyError
 
-READERS = {".csv": manifest_origin, ".parquet": parquet_origin}
+Read = Callable[[Path, str, bool], Origin]
+READERS: dict[str, Read] = {".csv": manifest_origin, ".parquet": parquet_origin}
 
 
 def own_source(path: Path, pad: bool = False) -> Source:
@@ -32,9 +34,12 @@ def own_source(path: Path, pad: bool = False) -> Source:
 def _origin(path: Path, name: str, pad: bool) -> Origin:
     if path.is_dir():
         tables = chain(path.glob("*.parquet"), path.glob("*/*.parquet"))
-        read = parquet_origin if any(tables) else folder_origin
+        read: Read = parquet_origin if any(tables) else folder_origin
     elif path.suffix.lower() in READERS:
         read = READERS[path.suffix.lower()]
     else:
-        raise RamifyError(f"{path}: expected a folder of class folders, a .csv manifest or a .parquet file")
+        raise RamifyError(
+            f"{path}: expected a folder of class folders, a .csv manifest, a .parquet file, or features "
+            "(.npz, .safetensors)"
+        )
     return read(path, name, pad)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ramify.datasets.cache import Origin
 from ramify.datasets.dataset import IMAGENET_MEAN, IMAGENET_STD, Channels
+from ramify.datasets.fetch import Publisher
 from ramify.errors import RamifyError
 
 
@@ -18,7 +19,8 @@ class Source:
 
     `open` finds the files below the data folder, or raises saying how to provide them; `get` downloads
     them there (None: it cannot). `counts` (classes a level) and `images` (train, test) are as published.
-    `taxonomy`, where given, is laid over the classes by name.
+    `taxonomy`, where given, is laid over the classes by name. `publisher` is None for what ramify draws and
+    for your own.
     """
 
     name: str
@@ -31,6 +33,7 @@ class Source:
     taxonomy: str | Path | None = None
     counts: tuple[int, ...] = ()
     images: tuple[int, int] | None = None
+    publisher: Publisher | None = None
 
 
 SOURCES: dict[str, Source] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -65,6 +66,29 @@ def partition(names: Sequence[str] | None, leaves: NDArray[np.int64], where: str
     test = "test" if "test" in known else "validation"
     note = "" if test == "test" else "no test images given: the validation images are used for testing"
     return Partition(np.flatnonzero(parts == "train"), np.flatnonzero(parts == test), note)
+
+
+def distinct(rows: Sequence[Labels]) -> list[Labels]:
+    """Add its parent in brackets to a name that stands below several: genera of two kingdoms share names.
+
+    >>> distinct([("Muscicapidae", "Oenanthe"), ("Apiaceae", "Oenanthe"), ("Apiaceae", "Daucus")])[1:]
+    [('Apiaceae', 'Oenanthe (Apiaceae)'), ('Apiaceae', 'Daucus')]
+    """
+    depth = max(map(len, rows), default=0)
+    rows = list(rows)
+    for level in range(1, depth):
+        parents: dict[str, set[str]] = defaultdict(set)
+        for row in rows:
+            if len(row) > level:
+                parents[row[level]].add(row[level - 1])
+        shared = {name for name, above in parents.items() if len(above) > 1}
+        rows = [
+            (*row[:level], f"{row[level]} ({row[level - 1]})", *row[level + 1 :])
+            if len(row) > level and row[level] in shared
+            else row
+            for row in rows
+        ]
+    return rows
 
 
 def assemble(

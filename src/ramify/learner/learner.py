@@ -35,6 +35,7 @@ from ramify.locks import hold_to_write
 from ramify.methods import Settings, find_method, make_settings
 from ramify.methods.recipe import Build, Method, as_method
 from ramify.methods.settings import NetworkSettings
+from ramify.named import is_own
 from ramify.networks import ImageInputs
 from ramify.runs.run import pick_device
 from ramify.taxonomy import Taxonomy, read_taxonomy
@@ -103,7 +104,7 @@ class Learner:
         self.mean, self.std = inputs.mean, inputs.std
         self._learns = threading.Lock()  # one call that learns or saves at a time
         # Only a user's network draws from torch's own generator (dropout); it has a state of its own here.
-        foreign = own is not None or ":" in self.settings.network.name
+        foreign = own is not None or is_own(self.settings.network.name)
         self._draws = torch.Generator().manual_seed(self._trainer.rng.seed).get_state() if foreign else None
 
     # ---- learning

@@ -20,6 +20,7 @@ from ramify.files import check_format, fitting
 from ramify.learner.labels import as_levels
 from ramify.methods.recipe import Build, Method
 from ramify.methods.settings import RETIRED, NetworkSettings
+from ramify.named import is_own
 from ramify.networks import build_backbone
 from ramify.runs.folder import FORMAT
 from ramify.statefiles import load_state, save_state
@@ -99,7 +100,7 @@ def load(
     with fitting(path / FILE):
         if about["own_network"] and network is not None:
             own = (
-                build_backbone(network, "imagenet", 1.0)
+                build_backbone(NetworkSettings(network))
                 if isinstance(network, str)
                 else copy.deepcopy(network)
             )
@@ -130,7 +131,7 @@ def _made(
     settings = {name: value for name, value in about["settings"].items() if name not in RETIRED}
     allowed = isinstance(network, str) and not about["own_network"]
     if isinstance(network, str) and allowed:
-        if ":" not in settings["network"]["name"]:
+        if not is_own(settings["network"]["name"]):
             raise _not_asked_for(path, settings["network"]["name"], network)
         settings["network"]["name"] = network
     named = [
@@ -139,7 +140,7 @@ def _made(
             (about["method"] or "", method is None),
             (settings["network"]["name"], not allowed),
         )
-        if needed and ":" in name
+        if needed and is_own(name)
     ]
     if named and not own_code:
         raise RamifyError(
@@ -172,9 +173,9 @@ def _from_run(
     file, tree = path / RUN_FILE, read_taxonomy(path / "taxonomy.csv")
     with fitting(file):
         about, weights = _trained(file, tree)
-        if network is None and ":" in about.network.name:
+        if network is None and is_own(about.network.name):
             raise RamifyError(f"{path} {_OWN_NETWORK}")
-        if isinstance(network, str) and ":" not in about.network.name:
+        if isinstance(network, str) and not is_own(about.network.name):
             raise _not_asked_for(path, about.network.name, network)
         if network is None:
             _refuse_misfit(about, weights, file)
@@ -227,7 +228,7 @@ def _refuse_misfit(about: Trained, weights: dict[str, Tensor], file: Path) -> No
     """Refuse weights of another network than the one that is named, before that is given any memory."""
     network = about.network
     with torch.device("meta"):
-        built = build_backbone(network.name, network.stem, network.width, image_size=about.image_size)
+        built = build_backbone(network, image_size=about.image_size)
     named = built.state_dict()
     if any(value.shape != _shape(weights.get(f"backbone.{name}")) for name, value in named.items()):
         named_so = f"{network.name} × {network.width:g}"

@@ -45,7 +45,8 @@ class Averaged(Answer):
         """Take in parameters and rows that have come."""
         model, classes = bench.model, len(bench.classes)
         if not self._live or classes > self.met:
-            values = {n: v for n, v in model.state_dict().items() if v.is_floating_point()}
+            changing = model.changing(model.state_dict().items())
+            values = {n: v for n, v in changing.items() if v.is_floating_point()}
             self._live = list(values.values())
             self.average = {n: self.average[n] if n in self.average else v.clone() for n, v in values.items()}
         for block in range(self.met // ROWS, -(-classes // ROWS)):

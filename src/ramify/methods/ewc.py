@@ -60,6 +60,8 @@ class FisherPenalty(CrossEntropy):
         super().differentiate(bench, loss)
         with torch.no_grad():
             names, parameters = _parameters(bench)
+            if not parameters:  # features go to the heads as they are
+                return
             gradients = [p.grad if p.grad is not None else torch.zeros_like(p) for p in parameters]
             if not self.fisher:
                 self.fisher = {n: torch.zeros_like(p) for n, p in zip(names, parameters, strict=True)}
@@ -73,8 +75,8 @@ class FisherPenalty(CrossEntropy):
 
 
 def _parameters(bench: Workbench) -> tuple[list[str], list[nn.Parameter]]:
-    names, parameters = zip(*bench.model.backbone.named_parameters(), strict=True)
-    return list(names), list(parameters)
+    trained = {n: p for n, p in bench.model.backbone.named_parameters() if p.requires_grad}
+    return list(trained), list(trained.values())
 
 
 @method("ewc++", settings={"ewc": EwcSettings}, task_free=False)

@@ -7,50 +7,20 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
+from ramify.bounds import check_bounds as check_bounds
 from ramify.errors import RamifyError
+from ramify.networks.settings import NetworkSettings as NetworkSettings
 from ramify.typed import Typed
 
 G = TypeVar("G")
 S = TypeVar("S", bound="Settings")
 Groups = tuple[tuple[str, type[Any]], ...]
 RETIRED = ("optimizer",)  # tables of older files that no longer set anything
-
-
-def check_bounds(
-    above: Mapping[str, float], share: Mapping[str, float], least: Mapping[str, float] | None = None
-) -> None:
-    """Refuse values that are not above 0, not a share from 0 to 1, or below 0."""
-    for name, value in above.items():
-        if not 0 < value < math.inf:
-            raise RamifyError(f"{name} is {value}; it must be above 0")
-    for name, value in share.items():
-        if not 0 <= value <= 1:
-            raise RamifyError(f"{name} is {value}; it must lie between 0 and 1")
-    for name, value in (least or {}).items():
-        if not 0 <= value < math.inf:
-            raise RamifyError(f"{name} is {value}; it must be 0 or more")
-
-
-@dataclass(frozen=True)
-class NetworkSettings(Typed):
-    """The backbone."""
-
-    name: str = "resnet34"
-    """resnet18, resnet34, or package.module:factory for a module that returns a feature."""
-    width: float = 1.0
-    """Factor on the number of channels."""
-    stem: Literal["imagenet", "cifar"] = "imagenet"
-    """7×7 stride 2 with max-pooling, or 3×3 stride 1 without."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_bounds({"network.width": self.width}, {})
 
 
 @dataclass(frozen=True)
@@ -89,6 +59,10 @@ class Settings(Typed):
     """What the backbone computes in; auto: bf16 where the device has it and the network gains by it."""
     network: NetworkSettings = field(default_factory=NetworkSettings)
     augment: AugmentSettings = field(default_factory=AugmentSettings)
+    feature_views: int = 0
+    """Augmented views of each image that are encoded beside it, where the network is frozen."""
+    feature_dtype: Literal["float32", "float16"] = "float32"
+    """How features are stored."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -99,7 +73,7 @@ class Settings(Typed):
             "lr": self.lr,
             "lr_decay": self.lr_decay,
         }
-        check_bounds(above, {"lr_decay": self.lr_decay})
+        check_bounds(above, {"lr_decay": self.lr_decay}, {"feature_views": self.feature_views})
 
     def __getitem__(self, group: type[G]) -> G:
         """The settings of this class that a method has added."""

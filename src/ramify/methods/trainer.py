@@ -20,13 +20,22 @@ from ramify.memory import Batch, Column, Forward, Sample, Workbench, arrived
 from ramify.memory.workbench import LOOK, Cost, Weights
 from ramify.methods.recipe import Method
 from ramify.methods.settings import Settings
-from ramify.networks import FeatureInputs, Heads, ImageInputs, Model, Targets, build_backbone, feature_size
+from ramify.networks import (
+    FeatureInputs,
+    Heads,
+    ImageInputs,
+    Model,
+    Targets,
+    build_backbone,
+    feature_backbone,
+    feature_size,
+)
 from ramify.networks.inputs import Values, as_tensor
 from ramify.networks.precision import measured_precision
 from ramify.randomness import Generators
 from ramify.state import State, moved
 from ramify.taxonomy import Taxonomy
-from ramify.training.augment import Augment, as_it_is
+from ramify.training.augment import Augment, as_it_is, one_view
 from ramify.training.cutmix import CutMix
 from ramify.training.optimizer import Optimizer
 from ramify.typed import whole
@@ -73,6 +82,8 @@ class Trainer(Workbench):
             policy = None if chosen.autoaugment == "none" else chosen.autoaugment
             self.augment = recipe.augment or Augment(policy, chosen.padding, chosen.flip)
             self.mix = recipe.mix or CutMix(chosen.cutmix)
+        elif inputs.views:
+            self.augment = recipe.augment or one_view
         self.buffer_size = recipe.rehearse.buffer_size(settings.batch_size)
         self.credit = 0.0
         self.pause: Callable[[], None] = lambda: None  # called between the updates of long training
@@ -84,11 +95,11 @@ class Trainer(Workbench):
         if self._template is not None:
             return copy.deepcopy(self._template)
         draws = torch.Generator().manual_seed(int(rng["network"].integers(2**63)))
-        chosen = self.settings.network
-        return build_backbone(chosen.name, chosen.stem, chosen.width, draws, inputs.size)
+        build = build_backbone if isinstance(inputs, ImageInputs) else feature_backbone
+        return build(self.settings.network, draws, inputs.size)
 
     def _new_optimizer(self) -> Optimizer:
-        return Optimizer(self.model, self.settings.lr)
+        return Optimizer(self.model, self.settings.lr, self.settings.network.lr_factor)
 
     def renew(self) -> None:
         """Forget all that the network has learned; memory stays."""

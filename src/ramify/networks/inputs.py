@@ -16,7 +16,12 @@ from ramify.pixels import check_values
 from ramify.typed import shown, whole
 
 Values = npt.NDArray[Any] | Tensor
-ARRAY_DTYPES: dict[torch.dtype, Any] = {torch.uint8: np.uint8, torch.float32: np.float32}
+DTYPES = {"float32": torch.float32, "float16": torch.float16}
+ARRAY_DTYPES: dict[torch.dtype, Any] = {
+    torch.uint8: np.uint8,
+    torch.float32: np.float32,
+    torch.float16: np.float16,
+}
 
 
 def as_tensor(values: Values) -> Tensor:
@@ -26,40 +31,60 @@ def as_tensor(values: Values) -> Tensor:
 
 @dataclass(frozen=True)
 class FeatureInputs:
-    """Vectors of `size` values each, from any source; they go into the network as they are."""
+    """Vectors of `size` values each, from any source; they go into the network as they are.
+
+    With `views` a sample is several of them, the first as it is and so many augmented ones; what is asked is
+    a single one. With a `source`, such as a memory-mapped file, a sample is its index there: for a method
+    that keeps the whole stream, which the memory need not hold a second time.
+    """
 
     size: int
     dtype: torch.dtype = torch.float32
+    views: int = 0
+    source: npt.NDArray[Any] | None = field(default=None, repr=False, compare=False, kw_only=True)
     what = "features"
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of one sample."""
+        """Of one sample that is asked."""
         return (whole("the size of a feature", self.size, 1),)
 
     @property
     def kept(self) -> tuple[torch.dtype, tuple[int, ...]]:
         """What is kept of a sample in memory: type and shape."""
-        return self.dtype, self.shape
+        if self.source is not None:
+            return torch.int64, ()
+        return self.dtype, (self.views + 1, *self.shape) if self.views else self.shape
 
     def fetch(self, kept: Tensor) -> Tensor:
         """Samples from what is kept of them."""
-        return kept
+        if self.source is None:
+            return kept
+        return torch.from_numpy(self.source[kept.cpu().numpy()]).to(kept.device)
 
     def check(self, values: Values, learned: bool = False) -> None:
         """Refuse what is not of this kind; what is to be learned is looked at more closely."""
         if not isinstance(values, Tensor | np.ndarray):
             raise RamifyError(f"{self.what} are a {type(values).__name__}; they must be an array or a tensor")
+        if learned and self.source is not None:  # indices arrive
+            return
         allowed = (self.dtype, ARRAY_DTYPES[self.dtype])
-        if values.dtype not in allowed or tuple(values.shape[1:]) != self.shape:
+        shape = self.kept[1] if learned else self.shape
+        if values.dtype not in allowed or tuple(values.shape[1:]) != shape:
             raise RamifyError(
                 f"{self.what} are {values.dtype} of shape {tuple(values.shape)}; they must be "
-                f"{str(self.dtype).removeprefix('torch.')} of shape (n, {', '.join(map(str, self.shape))})"
+                f"{str(self.dtype).removeprefix('torch.')} of shape (n, {', '.join(map(str, shape))})"
             )
+        self._check_values(values, learned)
+
+    def _check_values(self, values: Values, learned: bool) -> None:
+        finite = torch.isfinite(values) if isinstance(values, Tensor) else np.isfinite(values)
+        if learned and not bool(finite.all()):
+            raise RamifyError(f"{self.what} hold NaN or infinite values; leave those samples out")
 
     def ready(self, values: Tensor) -> Tensor:
-        """Stored values as the network takes them."""
-        return values
+        """Stored values as the network takes them; of several views the first."""
+        return (values[:, 0] if values.ndim == 3 else values).float()
 
 
 @dataclass(frozen=True)
@@ -83,9 +108,8 @@ class ImageInputs(FeatureInputs):
         """Of one image."""
         return (3, self.size, self.size)
 
-    def check(self, values: Values, learned: bool = False) -> None:
-        """Refuse what is not of this kind; floats that were cut to bytes are not learned."""
-        super().check(values)
+    def _check_values(self, values: Values, learned: bool) -> None:
+        """Floats that were cut to bytes are not learned."""
         if learned:
             check_values(values)
 
@@ -93,30 +117,6 @@ class ImageInputs(FeatureInputs):
         """Normalise [n, 3, size, size]."""
         mean, std = channels(self.mean, values.device), channels(self.std, values.device)
         return values.float().sub_(mean).div_(std)
-
-
-@dataclass(frozen=True, eq=False)
-class BorrowedImages(ImageInputs):
-    """Images that stay in `source`, such as a memory-mapped file: a sample is its index there.
-
-    For a method that keeps the whole stream, which the memory need not hold a second time.
-    """
-
-    source: npt.NDArray[np.uint8] = field(default_factory=lambda: np.empty((0, 3, 0, 0), np.uint8))
-
-    @property
-    def kept(self) -> tuple[torch.dtype, tuple[int, ...]]:
-        """An index."""
-        return torch.int64, ()
-
-    def fetch(self, kept: Tensor) -> Tensor:
-        """The images at these indices."""
-        return torch.from_numpy(self.source[kept.cpu().numpy()]).to(kept.device)
-
-    def check(self, values: Values, learned: bool = False) -> None:
-        """Indices arrive; images are asked."""
-        if not learned:
-            super().check(values)
 
 
 @cache

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from ramify.errors import RamifyError
-from ramify.named import find_named
 from ramify.networks.heads import Heads
 from ramify.networks.inputs import FeatureInputs
-from ramify.networks.resnet import BLOCKS, ResNet, Stem
+from ramify.networks.weights import digest_of
 from ramify.state import State
 
 Precision = Literal["fp32", "bf16"]
@@ -33,7 +32,8 @@ class Model(nn.Module):
         self.precision = precision
         self._running: list[Tensor] = []
         self._before: list[Tensor] = []
-        self._frozen = list(_frozen(backbone))
+        self._digest: str | None = None
+        self._frozen = dict(_frozen(backbone, "backbone."))
         self._switch(True)
 
     def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
@@ -53,14 +53,24 @@ class Model(nn.Module):
 
     def _switch(self, mode: bool) -> None:
         self.train(mode)
-        for module in self._frozen:
+        for module in self._frozen.values():
             module.eval()
+
+    def changing(self, values: Iterable[tuple[str, Tensor]]) -> dict[str, Tensor]:
+        """Those of its weights or statistics that no frozen module holds."""
+        return {name: value for name, value in values if not name.startswith(tuple(self._frozen))}
+
+    def frozen_digest(self) -> str | None:
+        """A digest of all that is frozen, None where nothing is."""
+        if self._digest is None and self._frozen:
+            self._digest = digest_of(nn.ModuleList(self._frozen.values()))
+        return self._digest
 
     @torch.no_grad()
     def remember_statistics(self) -> None:
         """Keep the running statistics as they are, for a step that may fail (one copy for all of them)."""
         if not self._before:
-            self._running = [b for b in self.buffers() if b.numel()]
+            self._running = [b for b in self.changing(self.named_buffers()).values() if b.numel()]
             self._before = [torch.empty_like(b) for b in self._running]
         if self._before:
             torch._foreach_copy_(self._before, self._running)
@@ -73,67 +83,45 @@ class Model(nn.Module):
 
     def before_pass(self) -> dict[str, Tensor]:
         """A copy of the network as it was before the training pass under way: weights and statistics."""
-        values = {name: value.detach().clone() for name, value in self.named_parameters()}
-        statistics = [name for name, value in self.named_buffers() if value.numel()]
+        parameters, buffers = self.changing(self.named_parameters()), self.changing(self.named_buffers())
+        values = {name: value.detach().clone() for name, value in parameters.items()}
+        statistics = [name for name, value in buffers.items() if value.numel()]
         return values | {n: value.clone() for n, value in zip(statistics, self._before, strict=True)}
 
     def renew(self, backbone: nn.Module) -> None:
         """Become a fresh model, with the weights of `backbone` and newly drawn heads."""
         self.backbone.load_state_dict(backbone.state_dict())
+        self._digest = None
         for cls in range(self.heads.classes):
             self.heads.draw(cls)
 
     def state(self) -> State:
-        """All weights and running statistics, and how many classes the heads have."""
-        values = {name: value.detach().clone() for name, value in self.state_dict().items()}
-        return {"classes": self.heads.classes, "weights": values}
+        """All weights and running statistics that can change, and how many classes the heads have.
+
+        Of what is frozen there is a digest: whoever restores the model brings it.
+        """
+        changing = self.changing(self.state_dict().items())
+        values = {name: value.detach().clone() for name, value in changing.items()}
+        return {"classes": self.heads.classes, "weights": values, "frozen": self.frozen_digest()}
 
     def restore(self, state: State) -> None:
         """Continue from `state`."""
         self.heads.reserve(state["classes"])
-        self.load_state_dict(state["weights"])
+        there = {} if "frozen" not in state else self.state_dict()
+        if state.get("frozen") not in (None, self.frozen_digest()):
+            raise RamifyError("the frozen weights are not those that it was trained on: give the same ones")
+        self.load_state_dict(there | state["weights"])
+        self._digest = None
 
 
-def _frozen(module: nn.Module) -> Iterator[nn.Module]:
-    """The outermost modules that have parameters, none of which is trained."""
+def _frozen(module: nn.Module, name: str) -> Iterator[tuple[str, nn.Module]]:
+    """The outermost modules that have parameters, none of which is trained, by the names of these."""
     parameters = list(module.parameters())
     if parameters and not any(p.requires_grad for p in parameters):
-        yield module
+        yield name, module
     else:
-        for child in module.children():
-            yield from _frozen(child)
-
-
-def build_backbone(
-    name: str,
-    stem: Stem,
-    width: float,
-    generator: torch.Generator | None = None,
-    image_size: int | None = None,
-) -> nn.Module:
-    """A ResNet by name, for any images or those of one size, or what `package.module:factory` returns.
-
-    A factory draws its weights from torch's global generator, which is set from `generator` meanwhile.
-    """
-    with torch.random.fork_rng(devices=[]):
-        if generator is not None:
-            torch.manual_seed(generator.initial_seed())
-        if name in BLOCKS:
-            return ResNet(BLOCKS[name], stem, width, generator, image_size)
-        return _built_by_user(name)
-
-
-def _built_by_user(name: str) -> nn.Module:
-    factory = find_named(name, BLOCKS, "network")
-    try:
-        built = factory()
-    except Exception as error:
-        raise RamifyError(f"network {name!r} failed ({type(error).__name__}: {error})") from error
-    if not isinstance(built, nn.Module):
-        raise RamifyError(
-            f"network {name!r} returned {type(built).__name__}; it must return a torch.nn.Module"
-        )
-    return built
+        for inside, child in module.named_children():
+            yield from _frozen(child, f"{name}{inside}.")
 
 
 def feature_size(backbone: nn.Module, inputs: FeatureInputs) -> int:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from collections.abc import Mapping
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ramify.networks.settings import Stem
+
 BLOCKS = {"resnet18": (2, 2, 2, 2), "resnet34": (3, 4, 6, 3)}
-Stem = Literal["imagenet", "cifar"]
 
 
 def trim(conv: nn.Conv2d, side: int) -> None:
@@ -21,6 +23,29 @@ def trim(conv: nn.Conv2d, side: int) -> None:
     if side <= conv.stride[0]:
         conv.weight = nn.Parameter(conv.weight.detach()[:, :, 1 : 1 + side, 1 : 1 + side].clone())
         conv.kernel_size, conv.padding = (side, side), (0, 0)
+
+
+def trimmed(weight: Tensor, like: Tensor) -> Tensor:
+    """The taps of a full 3×3 weight that a trimmed one of the shape of `like` has."""
+    side = like.shape[-1] if like.ndim == 4 else 0
+    if weight.ndim != 4 or weight.shape[-1] != 3 or side not in (1, 2):
+        return weight
+    return weight[:, :, 1 : 1 + side, 1 : 1 + side]
+
+
+def untrimmed(conv: nn.Conv2d) -> Tensor:
+    """Its weight with zeros for the taps that were left out, whatever they were: they met padding alone."""
+    weight = conv.weight.detach()
+    after = 2 - weight.shape[-1]
+    return F.pad(weight, (1, after, 1, after))
+
+
+class Pool(nn.Module):
+    """The mean over all places."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[n, c, h, w] → [n, c]."""
+        return x.mean((2, 3))
 
 
 class BasicBlock(nn.Module):
@@ -85,6 +110,7 @@ class ResNet(nn.Module):
                 layers.append(BasicBlock(inputs, outputs, 2 if stage > 0 and index == 0 else 1))
                 inputs = outputs
         self.layers = nn.Sequential(*layers)
+        self.blocks = blocks
         self.feature_size = inputs
         self._initialise(generator)
         if image_size is not None:
@@ -105,3 +131,43 @@ class ResNet(nn.Module):
             images = images.contiguous(memory_format=torch.channels_last)
         out: Tensor = self.layers(self.stem(images)).mean((2, 3))
         return out
+
+    def stages(self) -> list[nn.Module]:
+        """One after the other they are the network: the stem, four stages, the mean."""
+        found: list[nn.Module] = [self.stem]
+        start = 0
+        for count in self.blocks:
+            found.append(self.layers[start : start + count])
+            start += count
+        return [*found, Pool()]
+
+    def standard_names(self) -> dict[str, str]:
+        """The names of its weights -> those in the usual layout (`layer1.0.conv1.weight`)."""
+        places = [(stage, index) for stage, count in enumerate(self.blocks, 1) for index in range(count)]
+        names = {}
+        for name in self.state_dict():
+            parts = name.split(".")
+            if parts[0] == "stem":
+                names[name] = ".".join([("conv1", "bn1")[int(parts[1])], *parts[2:]])
+            else:
+                stage, index = places[int(parts[1])]
+                inner = ".".join(parts[2:]).replace("shortcut.", "downsample.")
+                names[name] = f"layer{stage}.{index}.{inner}"
+        return names
+
+    def from_standard(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Weights in the usual layout, or in this one, untrimmed, as this network takes them."""
+        ours = {theirs: name for name, theirs in self.standard_names().items()}
+        own = self.state_dict()
+        found = {ours.get(name, name): value for name, value in weights.items()}
+        return {name: trimmed(v, own[name]) if name in own else v for name, v in found.items()}
+
+    def to_standard(self) -> dict[str, Tensor]:
+        """Its weights in the usual layout, untrimmed: for images of any size."""
+        kernels = {
+            f"{name}.weight": untrimmed(module)
+            for name, module in self.named_modules()
+            if isinstance(module, nn.Conv2d) and "conv" in name and module.padding == (0, 0)
+        }
+        own = self.state_dict() | kernels
+        return {theirs: own[name].detach().clone() for name, theirs in self.standard_names().items()}

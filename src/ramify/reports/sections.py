@@ -206,7 +206,7 @@ def mistakes_section(series: Series, datasets: Datasets | None) -> Markup | None
     dataset = datasets(series.results()[0]) if datasets else None
     items = [el("li", _picture(mistake, dataset), _paths(mistake, dataset)) for mistake in found]
     text = "Answers that lie farthest from the truth in the tree, one a class, of the first seed."
-    if dataset is None:
+    if dataset is None or dataset.of_features:
         text += " The images are not at hand, so only their numbers are shown."
     return join(
         [el("h3", "Worst mistakes"), el("p", text, class_="faint"), el("ul", *items, class_="mistakes")]
@@ -214,7 +214,7 @@ def mistakes_section(series: Series, datasets: Datasets | None) -> Markup | None
 
 
 def _picture(mistake: Mistake, dataset: Dataset | None) -> Markup:
-    if dataset is None or mistake.image >= len(dataset.test):
+    if dataset is None or dataset.of_features or mistake.image >= len(dataset.test):
         return el("span", f"#{mistake.image}", class_="faint")
     return el(
         "img",

@@ -20,6 +20,7 @@ from ramify.classes import Classes
 from ramify.memory.workbench import Cost
 from ramify.methods import Trainer, find_method
 from ramify.methods.epochs import MemoryEpochs
+from ramify.named import is_own
 from ramify.runs.checkpoint import refuse_differences
 from ramify.runs.config import Config
 from ramify.statefiles import load_state, save_state
@@ -37,7 +38,7 @@ def answers_alone(config: Config) -> bool:
 
     Not known of the user's own methods and networks: they may draw from torch's generator, for one.
     """
-    if ":" in config.method or ":" in config.network.name:
+    if is_own(config.method) or is_own(config.network.name):
         return False
     method = find_method(config.method)
     return method.memory_epochs == "answers" and not method.offline

@@ -121,9 +121,9 @@ def write_checkpoint(path: Path, state: State, about: dict[str, Any]) -> None:
 def refuse_differences(here: dict[str, Any], there: dict[str, Any], where: str) -> None:
     """Refuse to continue `there` with another config, dataset or stream, naming what differs.
 
-    A setting that `there` does not name was added since: it is as it first was.
+    A setting that one of them does not name was added since: it is as it first was.
     """
-    found, expected = (_as_first() | flat(values) for values in (there, here))
+    found, expected = _as_first() | flat(there), _as_first() | flat(here)
     differ = [
         f"{name} was {_brief(found.get(name))} and is {_brief(expected.get(name))}"
         for name in sorted({*expected, *(name for name in found if name.startswith("config."))})

@@ -7,6 +7,7 @@ from typing import Any
 
 from ramify.errors import RamifyError
 from ramify.methods import find_method
+from ramify.named import is_own
 from ramify.owncode import source_digest
 from ramify.runs.config import Config
 from ramify.streams import find_setup
@@ -23,7 +24,7 @@ def code_of(config: Config) -> dict[str, str]:
 def _modules(config: Config) -> list[str]:
     """The modules of one's own behind a config; a method may also be registered under a plain name."""
     named = [config.method, config.network.name, config.setup, *(config.metrics or ())]
-    modules = [name.partition(":")[0] for name in named if ":" in name]
+    modules = [name.partition(":")[0] for name in named if is_own(name)]
     for name, find in ((config.method, find_method), (config.setup, find_setup)):
         if ":" not in name:
             try:

@@ -27,6 +27,7 @@ from ramify.errors import RamifyError
 from ramify.evaluation.anytime import Record
 from ramify.files import beside, check_format, fitting, read_json, sync, write_atomic, writing
 from ramify.locks import HOLDER, LOCK, Held, hold_folder
+from ramify.named import is_own
 from ramify.runs.code import changed_code, code_of
 from ramify.runs.result import Result
 from ramify.taxonomy import write_taxonomy
@@ -87,7 +88,7 @@ class RunFolder:
                 config["setup"],
                 *(config.get("metrics") or ()),
             )
-            return next((name for name in names if ":" in name), None)
+            return next((name for name in names if is_own(name)), None)
 
     def begun(self) -> bool:
         """Whether a run was begun here."""
@@ -133,7 +134,7 @@ class RunFolder:
     def begin(self, run: Run, preset: str | None, execution: dict[str, Any]) -> None:
         """Write what this run is, and put it in the place of any earlier one; config.json comes last."""
         facts = run.identity()
-        facts["dataset"] |= {"name": run.dataset.name, "notes": list(run.dataset.notes)}
+        facts["dataset"] |= {"name": run.dataset.name, "notes": list(run.learned.notes)}
         levels, depth = list(run.stream.levels), run.dataset.taxonomy.depth
         facts["stream"] |= {"tasks": run.stream.summary(), "levels": levels, "depth": depth}
         facts["stream"] |= {"moves": run.stream.moves} if run.stream.moves else {}

@@ -18,10 +18,11 @@ from ramify.errors import RamifyError
 from ramify.evaluation.anytime import Evaluation, Evaluator, Record
 from ramify.evaluation.own import find_metrics
 from ramify.methods import Trainer, find_method
-from ramify.networks.inputs import BorrowedImages, ImageInputs
+from ramify.networks import ImageInputs
 from ramify.runs.answers import take
 from ramify.runs.config import Config
 from ramify.runs.folder import RunFolder
+from ramify.runs.inputs import prepare_inputs
 from ramify.runs.result import Result
 from ramify.state import State
 from ramify.streams import Stream, build_stream
@@ -105,20 +106,21 @@ class Run:
     """A learner on its way through a stream."""
 
     def __init__(self, config: Config, dataset: Dataset, device: str = "auto") -> None:
-        self.config, self.dataset = config, dataset
+        self.dataset = dataset
         self.stream = prepare_stream(config, dataset)
         self.task_end_positions = {*self.stream.task_starts[1:].tolist(), len(self.stream)}
+        where = pick_device(device)
+        ready = prepare_inputs(config, dataset, where)
+        config, self.learned, self.encoder, inputs = ready.config, ready.dataset, ready.encoder, ready.inputs
         torch.manual_seed(config.seed)  # ramify draws nothing from torch's own generator; your network may
         method = find_method(config.method)
         settings = replace(config, memory_size=len(self.stream)) if method.offline else config
-        size, mean, std = dataset.image_size, dataset.mean, dataset.std
-        inputs = ImageInputs(size, mean=mean, std=std)
         if method.offline:  # it keeps the whole stream: by reference, not a second time
-            inputs = BorrowedImages(size, mean=mean, std=std, source=dataset.train.images)
-        self.trainer = Trainer(method, settings, inputs, config.seed, pick_device(device))
+            inputs = replace(inputs, source=self.learned.train.images)
+        self.trainer = Trainer(method, settings, inputs, config.seed, where, ready.network)
         self.config = replace(config, precision=self.trainer.settings.precision)  # auto: as measured
         self.evaluator = Evaluator(
-            dataset.test,
+            self.learned.test,
             dataset.taxonomy,
             self.stream.levels,
             config.eval_images,
@@ -185,7 +187,7 @@ class Run:
         part = slice(self.position, stop)
         stream = self.stream
         chosen = stream.image[part]
-        inputs = chosen if self.trainer.method.offline else self.dataset.train.images[chosen]
+        inputs = chosen if self.trainer.method.offline else self.learned.train.images[chosen]
         labels = [
             [pair] for pair in zip(stream.level[part].tolist(), stream.label[part].tolist(), strict=True)
         ]
@@ -266,23 +268,36 @@ class Run:
         about = {
             "method": self.config.method,
             "network": asdict(self.config.network),
-            "image_size": self.dataset.image_size,
-            "mean": self.dataset.mean,
-            "std": self.dataset.std,
+            **self._takes(),
             "classes": names,
         }
         self.trainer.prepare()
         weights = {n: value.detach().cpu().contiguous() for n, value in self.trainer.weights().items()}
         return weights, about
 
+    def _takes(self) -> dict[str, object]:
+        """What the network takes: images, by way of an encoder or not, or features."""
+        seen = self.trainer.inputs if self.encoder is None else self.encoder.inputs
+        if not isinstance(seen, ImageInputs):
+            return {"features": seen.size, "feature_dtype": str(seen.dtype).removeprefix("torch.")}
+        about: dict[str, object] = {"image_size": seen.size, "mean": seen.mean, "std": seen.std}
+        return about | ({} if self.encoder is None else {"encoder": self._encoder()})
+
+    def _encoder(self) -> dict[str, object]:
+        assert self.encoder is not None
+        dtype = str(self.encoder.dtype).removeprefix("torch.")
+        return {"weights": self.encoder.digest, "feature_dtype": dtype, "precision": self.encoder.precision}
+
     # ---- saving
 
     def identity(self) -> dict[str, dict[str, Any]]:
         """What a run must have in common with the checkpoint that it continues from."""
+        encoder = {} if self.encoder is None else {"encoder": self._encoder()}
         return {
             "config": to_dict(self.config),
             "dataset": {"fingerprint": self.dataset.fingerprint},
             "stream": {"fingerprint": self.stream.fingerprint},
+            **encoder,
         }
 
     def state(self) -> State:

@@ -14,6 +14,7 @@ from ramify.datasets import Dataset
 from ramify.methods import find_method
 from ramify.methods.epochs import EpochSettings
 from ramify.networks import build_backbone
+from ramify.networks.settings import NetworkSettings
 from ramify.randomness import Generators
 from ramify.rehearsal import Rehearsal
 from ramify.runs.config import Config
@@ -95,6 +96,8 @@ class Costing:
         kind = replace(config, seed=0)
         if kind not in self._ratios:
             dataset = self.dataset(config)
+            if dataset.of_features:  # the paper has no such runs
+                return 1.0
             here, there = (
                 multiply_adds(one, dataset.image_size, self.work(one, dataset))
                 for one in (kind, at_paper_scale(kind))
@@ -120,15 +123,16 @@ def multiply_adds(config: Config, image_size: int, work: Work) -> float:
 
     `image_size` is for a config that leaves it to the dataset.
     """
-    network = config.network
-    one = forward_cost(network.name, network.stem, network.width, config.image_size or image_size)
+    one = forward_cost(config.network, config.image_size or image_size)
+    if config.network.encodes:  # each image once; what is trained on features is next to nothing
+        return one * work.samples
     return one * (work.updates * config.batch_size * (1 + BACKWARD) + work.evaluated)
 
 
 @functools.cache
-def forward_cost(name: str, stem: str, width: float, image_size: int) -> float:
+def forward_cost(network: NetworkSettings, image_size: int) -> float:
     """Multiply-adds of one image in the convolutions and linear layers of a backbone."""
-    backbone = build_backbone(name, stem, width, image_size=image_size).eval()  # type: ignore[arg-type]
+    backbone = build_backbone(network, image_size=image_size).eval()
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         backbone(torch.zeros(1, 3, image_size, image_size))
     return float(counter.get_total_flops()) / 2  # a multiply-add counts as two there

@@ -61,7 +61,8 @@ def _probe(name: str, config: Config, costing: Costing, how: How) -> ProbeJob:
     stream = costing.stream(config, dataset)
     some = np.linspace(0, len(stream) - 1, min(1000, len(stream))).astype(int)
     levels, labels = (tuple(array[some].tolist()) for array in (stream.level, stream.label))
-    return ProbeJob(name, config, levels, labels, dataset.image_size, len(stream), how)
+    size, features = dataset.image_size, dataset.of_features
+    return ProbeJob(name, config, levels, labels, size, len(stream), how, features=features)
 
 
 def _estimate(run: StudyRun, costing: Costing, speed: Speed) -> Estimate:

@@ -11,8 +11,11 @@ import numpy as np
 import torch
 
 from ramify.methods import Trainer, find_method
-from ramify.networks import ImageInputs
+from ramify.networks import FeatureInputs, ImageInputs
+from ramify.networks.encoder import split_network
+from ramify.networks.inputs import DTYPES
 from ramify.runs.config import Config
+from ramify.runs.inputs import on_features
 from ramify.runs.result import peak_memory
 from ramify.runs.run import pick_device
 from ramify.sweeps.jobs import How, Outcome, outcome_of
@@ -45,6 +48,8 @@ class ProbeJob:
     samples: int
     how: How
     after: frozenset[str] = frozenset()
+    features: bool = False
+    """Whether the dataset holds features, of the size `image_size`."""
 
     def work(self) -> Outcome:
         """The speed is the outcome's value."""
@@ -59,9 +64,12 @@ class ProbeJob:
 
     def _measure(self) -> Speed:
         torch.set_num_threads(self.how.threads)
-        trainer, config, size = self._trainer(), self.config, self.image_size
+        trainer, config = self._trainer(), self.config
         random = np.random.default_rng(0)
-        images = torch.from_numpy(random.integers(0, 256, (256, 3, size, size), np.uint8))
+        dtype, shape = trainer.inputs.dtype, trainer.inputs.shape
+        values = torch.from_numpy(random.integers(0, 256, (256, *shape), np.uint8))
+        images = values if dtype == torch.uint8 else (values / 255).to(dtype)
+        views = trainer.inputs.views + 1
         order = iter(lambda: int(random.integers(len(self.labels))), None)
 
         def arrive(count: int) -> None:
@@ -69,7 +77,8 @@ class ProbeJob:
                 labels = [(self.levels[at], self.labels[at])]
                 if trainer.method.told_paths:
                     labels += [(h, 0) for h in range(1, max(self.levels) + 1) if h != self.levels[at]]
-                trainer.observe(images[at % 256][None], [labels])
+                sample = images[at % 256][None]
+                trainer.observe(sample[:, None].expand(-1, views, -1) if views > 1 else sample, [labels])
 
         trainer.settings = replace(trainer.settings, updates_per_sample=1e-12)  # fill the memory, train later
         start = time.perf_counter()
@@ -89,10 +98,19 @@ class ProbeJob:
 
     def _trainer(self) -> Trainer:
         config, method = self.config, find_method(self.config.method)
-        inputs = ImageInputs(self.image_size)
+        device, network = pick_device(self.how.device), None
+        images = ImageInputs(self.image_size)
+        inputs: FeatureInputs = images
+        if self.features:
+            inputs = FeatureInputs(self.image_size)
+            config = replace(config, **on_features(config))
+        elif config.network.encodes:
+            dtype = DTYPES[config.feature_dtype]
+            encoder, network = split_network(config.network, images, 0, device, dtype, config.precision)
+            inputs = FeatureInputs(encoder.size, dtype, config.feature_views)
         if method.offline:
             config = replace(config, memory_size=self.samples)
-        return Trainer(method, config, inputs, 0, pick_device(self.how.device))
+        return Trainer(method, config, inputs, 0, device, network)
 
 
 def _timed(work: Callable[[], object]) -> float:

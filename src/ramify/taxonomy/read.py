@@ -22,6 +22,8 @@ _BUILTIN: dict[str, tuple[str, tuple[int, ...] | None]] = {
     "cifar100-2": ("cifar100.csv", (4, 5)),
     "stanford-cars": ("stanford-cars.csv", None),
     "imagenet-hier100": ("imagenet-hier100.csv", None),
+    "cub200": ("cub200.csv", None),
+    "tiny-imagenet": ("tiny-imagenet.csv", None),
 }
 
 
@@ -45,7 +47,7 @@ def read_taxonomy(source: str | PathLike[str] | Taxonomy, pad: bool = False) -> 
     if str(source) in _BUILTIN:
         file, levels = _BUILTIN[str(source)]
         text = resources.files("ramify.taxonomy").joinpath("trees", file).read_text("utf-8")
-        tree = parse_csv(text, file)
+        tree = parse_csv(text, file, pad)
         return tree if levels is None else tree.restrict(levels)
     path = Path(source)
     if path.is_dir():

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Iterable
+from itertools import pairwise
 from pathlib import Path
 
 from ramify.errors import RamifyError
@@ -47,11 +48,12 @@ def to_csv(tree: Taxonomy) -> str:
 def to_edges(tree: Taxonomy) -> str:
     """CSV text with one row an edge: the level of the child, its parent (empty at level 1), its name."""
     _refuse_open(tree, "an edge list", "write a CSV of leaves (.csv) or nested JSON (.json) instead")
-    rows = [("level", "parent", "child"), *((1, "", name) for name in tree.names(1))]
-    for level in range(2, tree.depth + 1):
-        above, parents = tree.names(level - 1), tree.up(level, level - 1)
-        rows += [(level, above[parents[i]], name) for i, name in enumerate(tree.names(level))]
-    return _csv(rows)
+    rows = {
+        (level, parent, child): None  # in order of the leaves, which readers number as they come
+        for leaf in range(tree.leaves)
+        for level, (parent, child) in enumerate(pairwise(("", *tree.path(leaf))), 1)
+    }
+    return _csv([("level", "parent", "child"), *rows])
 
 
 def write_taxonomy(tree: Taxonomy, path: Path) -> None:

@@ -76,3 +76,11 @@ class Augment:
 def as_it_is(bench: Workbench, batch: Batch) -> Tensor:
     """No augmentation, as for features."""
     return batch.inputs
+
+
+def one_view(bench: Workbench, batch: Batch) -> Tensor:
+    """Of each sample one of its views [n, views, size], drawn anew."""
+    values = batch.inputs
+    chosen = torch.from_numpy(bench.rng["augment"].integers(values.shape[1], size=len(batch)))
+    rows = torch.arange(len(batch), device=values.device)
+    return values[rows, chosen.to(values.device)]

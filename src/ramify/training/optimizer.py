@@ -10,11 +10,22 @@ from ramify.state import State
 
 
 class Optimizer:
-    """Adam without weight decay, in the device's fused form, over parameters that may be joined by more."""
+    """Adam without weight decay, in the device's fused form, over parameters that may be joined by more.
 
-    def __init__(self, model: Model, lr: float) -> None:
-        self.model = model
-        self._adam = torch.optim.Adam(model.parameters(), lr=lr, fused=True)
+    The backbone learns at `factor` times the rate. What is frozen has no part in it.
+    """
+
+    def __init__(self, model: Model, lr: float, factor: float = 1.0) -> None:
+        self.model, self.factor = model, factor
+        groups = [{"params": parameters} for parameters in self._groups()]
+        self._adam = torch.optim.Adam(groups, lr=lr, fused=True)
+
+    def _groups(self) -> list[list[nn.Parameter]]:
+        """Those that learn at the full rate, and those that learn at another."""
+        model = self.model
+        apart = [] if self.factor == 1 else [p for p in model.backbone.parameters() if p.requires_grad]
+        known = set(apart)
+        return [[p for p in model.parameters() if p.requires_grad and p not in known], apart]
 
     def add(self, parameters: list[nn.Parameter]) -> None:
         """Train these too; the model has them already. Their moments are as old as those of the others."""
@@ -26,14 +37,18 @@ class Optimizer:
                     "exp_avg": torch.zeros_like(parameter),
                     "exp_avg_sq": torch.zeros_like(parameter),
                 }
-        self._adam.param_groups[0]["params"] = list(self.model.parameters())
+        self._regroup()
+
+    def _regroup(self) -> None:
+        for group, parameters in zip(self._adam.param_groups, self._groups(), strict=True):
+            group["params"] = parameters
 
     def step(self, rate: float, clip: float | None = None) -> None:
         """Apply the gradients at this rate and clear them."""
-        group = self._adam.param_groups[0]
+        full, slower = self._adam.param_groups
         if clip is not None:
-            torch.nn.utils.clip_grad_norm_(group["params"], clip)
-        group["lr"] = rate
+            torch.nn.utils.clip_grad_norm_([*full["params"], *slower["params"]], clip)
+        full["lr"], slower["lr"] = rate, rate * self.factor
         self._adam.step()
         self._adam.zero_grad()
 
@@ -48,7 +63,7 @@ class Optimizer:
 
     def restore(self, state: State) -> None:
         """Continue from `state`; the network must already have its parameters."""
-        self._adam.param_groups[0]["params"] = list(self.model.parameters())
+        self._regroup()
         self._adam.state.clear()
         for name, parameter in self.model.named_parameters():
             if name in state["moments"]:

@@ -1,0 +1,156 @@
+"""Backbones by name: with which weights they begin, what of them is frozen, and where they are cut."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import Any
+
+import torch
+from torch import nn
+
+from ramify.errors import RamifyError
+from ramify.named import find_named, is_own
+from ramify.networks.efficientnet import EfficientNetLite0, from_published, published_weights
+from ramify.networks.resnet import BLOCKS, ResNet
+from ramify.networks.settings import Channels, NetworkSettings
+from ramify.networks.timm_models import TIMM, timm_model, timm_normalisation
+from ramify.networks.weights import load_into, read_weights
+
+LITE = "efficientnet-lite0"
+KNOWN = (*BLOCKS, LITE, "timm:NAME")
+IMAGENET: tuple[Channels, Channels] = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+
+
+def build_backbone(
+    settings: NetworkSettings, generator: torch.Generator | None = None, image_size: int | None = None
+) -> nn.Module:
+    """A network for images of any size or of one, with its weights; what is frozen takes no gradient.
+
+    A factory draws its weights from torch's global generator, which is set from `generator` meanwhile.
+    """
+    with torch.random.fork_rng(devices=[]):
+        if generator is not None:
+            torch.manual_seed(generator.initial_seed())
+        backbone = _built(settings, generator, image_size)
+    freeze(backbone, settings.freeze)
+    return backbone
+
+
+def _built(settings: NetworkSettings, generator: torch.Generator | None, image_size: int | None) -> nn.Module:
+    name, weights = settings.name, settings.weights
+    backbone: nn.Module
+    if name in BLOCKS:
+        backbone = ResNet(BLOCKS[name], settings.stem, settings.width, generator, image_size)
+        if weights is not None and not _without_values(backbone):
+            load_into(backbone, backbone.from_standard(read_weights(weights)), weights)
+        return backbone
+    if name == LITE:
+        backbone, path = EfficientNetLite0(), weights or published_weights()
+        load_into(backbone, from_published(read_weights(path)), path)
+        return backbone
+    if name.startswith(TIMM):
+        backbone = timm_model(name, settings.arguments(), pretrained=weights is None)
+    else:
+        backbone = _built_by_user(name, settings.arguments())
+    if weights is not None:
+        load_into(backbone, read_weights(weights), weights)
+    return backbone
+
+
+def _without_values(backbone: nn.Module) -> bool:
+    return any(p.is_meta for p in backbone.parameters())
+
+
+def _built_by_user(name: str, arguments: dict[str, Any]) -> nn.Module:
+    factory = find_named(name, dict.fromkeys(KNOWN), "network")
+    try:
+        built = factory(**arguments)
+    except Exception as error:
+        raise RamifyError(f"network {name!r} failed ({type(error).__name__}: {error})") from error
+    if not isinstance(built, nn.Module):
+        raise RamifyError(
+            f"network {name!r} returned {type(built).__name__}; it must return a torch.nn.Module"
+        )
+    return built
+
+
+def feature_backbone(settings: NetworkSettings, generator: torch.Generator | None, size: int) -> nn.Module:
+    """What is trained on features of this size, before the heads: nothing, a hidden layer, or your own."""
+    with torch.random.fork_rng(devices=[]):
+        if generator is not None:
+            torch.manual_seed(generator.initial_seed())
+        if is_own(settings.name) and not settings.encodes:
+            return _built_by_user(settings.name, settings.arguments())
+        if settings.hidden:
+            return nn.Sequential(nn.Linear(size, settings.hidden), nn.ReLU())
+        return nn.Identity()
+
+
+def own_normalisation(settings: NetworkSettings) -> tuple[Channels, Channels] | None:
+    """Mean and standard deviation that the network was trained with, where that is known."""
+    if settings.name == LITE:
+        return IMAGENET
+    if settings.name.startswith(TIMM):
+        return timm_normalisation(settings.name)
+    if settings.name in BLOCKS and settings.weights is not None:
+        return IMAGENET
+    return None
+
+
+# ---- freezing
+
+
+def freeze(backbone: nn.Module, what: str) -> None:
+    """Take the gradient from all of a network, or from its first stages."""
+    if what == "none":
+        return
+    parts = [backbone] if what == "all" else stages_of(backbone)[: _stages(backbone, what)]
+    for parameter in chain.from_iterable(part.parameters() for part in parts):
+        parameter.requires_grad = False
+
+
+def _stages(backbone: nn.Module, what: str) -> int:
+    """How many stages are to be frozen; the stem counts to the first."""
+    count, there = int(what), len(stages_of(backbone))
+    trained = [part for part in stages_of(backbone)[count + 1 :] if next(part.parameters(), None) is not None]
+    if not trained:
+        most = max(
+            n for n, part in enumerate(stages_of(backbone)) if next(part.parameters(), None) is not None
+        )
+        raise RamifyError(
+            f"network.freeze is {count}; the network has {most} stages after its stem: freeze fewer, or all"
+        )
+    return min(count + 1, there)
+
+
+def stages_of(backbone: nn.Module) -> list[nn.Module]:
+    """The parts of a network from the image on: the stem, then the stages."""
+    own = getattr(backbone, "stages", None)
+    if callable(own) and not isinstance(own, nn.Module):
+        return list(own())
+    parts: list[nn.Module] = []
+    for child in backbone.children():
+        inside = isinstance(child, nn.ModuleList) or (
+            isinstance(child, nn.Sequential) and not isinstance(backbone, nn.Sequential)
+        )
+        parts += child.children() if inside else [child]
+    return parts
+
+
+def cut(backbone: nn.Module, settings: NetworkSettings) -> tuple[nn.Module, nn.Module | None]:
+    """The frozen part, and what comes after it; None where that is to be made for its features."""
+    if settings.freeze == "all":
+        return backbone, None
+    if settings.hidden:
+        raise RamifyError(
+            "network.hidden is for a network that is frozen whole; leave it out, or give --network.freeze all"
+        )
+    one_after_another = hasattr(backbone, "stages") or isinstance(backbone, nn.Sequential)
+    if not one_after_another:
+        raise RamifyError(
+            f"{settings.name} cannot be cut after stage {settings.freeze}, for only its own code "
+            "knows how its parts follow: give --network.no-encode, or --network.freeze all"
+        )
+    parts = stages_of(backbone)
+    count = _stages(backbone, settings.freeze)
+    return nn.Sequential(*parts[:count]), nn.Sequential(*parts[count:])

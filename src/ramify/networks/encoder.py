@@ -1,0 +1,122 @@
+"""The frozen part of a network: it makes features of images, once each."""
+
+from __future__ import annotations
+
+import copy
+import logging
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import fuse_conv_bn_eval
+
+from ramify.allocator import keep_buffers
+from ramify.networks.build import build_backbone, cut, freeze
+from ramify.networks.inputs import ImageInputs, Values, as_tensor
+from ramify.networks.model import Precision
+from ramify.networks.resnet import BLOCKS
+from ramify.networks.settings import NetworkSettings
+from ramify.networks.weights import digest_of
+from ramify.randomness import Generators
+
+log = logging.getLogger("ramify")
+
+BATCH = 32  # images in one pass: larger ones leave a processor's caches
+
+
+class Encoder:
+    """uint8 images → features [n, size], in evaluation mode, without gradients.
+
+    What comes out of a network that is cut in its middle is flattened; `shape` is what it was. `digest` is
+    that of the frozen weights.
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        inputs: ImageInputs,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str = "cpu",
+        precision: Precision = "fp32",
+    ) -> None:
+        keep_buffers()
+        self.device, self.inputs, self.dtype, self.precision = torch.device(device), inputs, dtype, precision
+        self.digest, self._code = digest_of(module), str(module)
+        self.module = folded(module.to(self.device).eval().requires_grad_(False))
+        blank = torch.zeros((1, *inputs.shape), dtype=torch.uint8)
+        self.shape = tuple(self._pass(blank).shape[1:])
+        self.size = int(np.prod(self.shape))
+
+    def key(self) -> dict[str, Any]:
+        """What its features depend on, beside the images."""
+        return {
+            "weights": self.digest,
+            "code": self._code,
+            "mean": self.inputs.mean,
+            "std": self.inputs.std,
+            "dtype": str(self.dtype),
+            "precision": self.precision,
+        }
+
+    @torch.inference_mode()
+    def _pass(self, images: Tensor) -> Tensor:
+        ready = self.inputs.ready(images.to(self.device, non_blocking=True))
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bf16"):
+            found: Tensor = self.module(ready)
+        return found
+
+    def __call__(self, images: Values) -> Tensor:
+        """Features of images, checked before; on the host."""
+        self.inputs.check(images)
+        parts = [self._pass(as_tensor(images[at : at + BATCH])) for at in range(0, len(images), BATCH)]
+        if not parts:
+            return torch.empty(0, self.size, dtype=self.dtype)
+        return torch.cat([part.flatten(1).to("cpu", self.dtype) for part in parts]).clone()
+
+    def array(self, images: Values) -> npt.NDArray[Any]:
+        """As arrays."""
+        found: npt.NDArray[Any] = self(images).numpy()
+        return found
+
+
+def folded(module: nn.Module) -> nn.Module:
+    """A network in evaluation mode, with normalisations folded into the convolutions before them: faster."""
+    for layers in [m for m in module.modules() if type(m) is nn.Sequential]:
+        for at, (conv, norm) in enumerate(pairwise(list(layers))):
+            if isinstance(conv, nn.Conv2d) and type(norm) is nn.BatchNorm2d:
+                layers[at], layers[at + 1] = fuse_conv_bn_eval(conv, norm), nn.Identity()
+    return module
+
+
+def split_network(
+    settings: NetworkSettings,
+    inputs: ImageInputs,
+    seed: int,
+    device: torch.device | str,
+    dtype: torch.dtype,
+    precision: str,
+    own: nn.Module | None = None,
+) -> tuple[Encoder, nn.Module | None]:
+    """The frozen part of a network, and what is trained after it; None: what is made for its features.
+
+    `own` is a module in the place of one that is built by name.
+    """
+    backbone = copy.deepcopy(own)
+    if backbone is None:
+        draws = torch.Generator().manual_seed(int(Generators(seed)["network"].integers(2**63)))
+        backbone = build_backbone(settings, draws, inputs.size)
+        if settings.name in BLOCKS and settings.weights is None:
+            log.warning(
+                "%s is frozen with random weights; give --network.weights FILE, or choose efficientnet-lite0",
+                settings.name,
+            )
+    else:
+        freeze(backbone, settings.freeze)
+    frozen, rest = cut(backbone, settings)
+    encoder = Encoder(frozen, inputs, dtype, device, "bf16" if precision == "bf16" else "fp32")
+    if rest is not None and len(encoder.shape) > 1:
+        rest = nn.Sequential(nn.Unflatten(1, encoder.shape), rest)
+    return encoder, rest
