@@ -446,7 +446,7 @@ def test_what_cannot_be_done_is_said(setup: str, options: dict[str, object], mes
 def test_the_page_shows_every_setup() -> None:
     docs = Path(__file__).resolve().parents[1] / "docs"
     page = (docs / "setups.md").read_text("utf-8")
-    for name in SETUPS:
+    for name in (name for name, one in SETUPS.items() if one.arrivals.__module__.startswith("ramify.")):
         picture = f"images/setups/{'multiple-depth' if name == 'top-down' else name}.svg"
         assert f"({picture})" in page
         assert "<svg" in (docs / picture).read_text("utf-8")
