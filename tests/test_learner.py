@@ -120,7 +120,7 @@ WRONG = {
     "set of labels": (TOY.images[:2], {"a", "b"}, 1, "list"),
     "set of levels": (TOY.images[:1], ["a"], {1}, "list"),
     "dict of levels": (TOY.images[:1], ["a"], {1: 2}, "list"),
-    "list of lists": (TOY.images[:1], [["a"]], 1, "strings or integers"),
+    "list of lists": (TOY.images[:1], [["a"]], 1, "path from level 1 down; leave level out"),
     "labels without values": (TOY.images[:1], torch.ones(1, device="meta"), 1, "without values"),
     "images without values": (TOY.images[:1].to("meta"), ["a"], 1, "'meta'"),
     "image without pixels": ([Image.new("RGB", (0, 8))], ["a"], 1, "0×8 pixels"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,6 +16,8 @@ Ints = npt.NDArray[np.int64]
 
 class Classes(Stateful):
     """Numbers every (level, label) pair when it is first seen; a number never changes.
+
+    A class that has ended (merged into another, or forgotten) keeps its number, at level 0 and without label.
 
     >>> classes = Classes()
     >>> classes.meet(1, "animal", when=0), classes.meet(2, "dog", when=5), classes.meet(1, "animal", when=9)
@@ -64,11 +67,37 @@ class Classes(Stateful):
         self._of_level[level] = np.append(self.of_level(level), len(self.labels) - 1)
         return len(self.labels) - 1
 
+    def __iter__(self) -> Iterator[tuple[int, int, Any]]:
+        """Number, level and label of every class, those that have ended left out."""
+        levels = zip(self.level_of.tolist(), self.labels, strict=True)
+        return ((number, level, label) for number, (level, label) in enumerate(levels) if level)
+
+    def rename(self, cls: int, label: Any) -> None:
+        """Give a class another label."""
+        del self._number[int(self.level_of[cls]), self.labels[cls]]
+        self.labels[cls] = label
+        self._number[int(self.level_of[cls]), label] = cls
+
+    def begin_again(self, cls: int, level: int, label: Any, first_seen: int, seen: int) -> None:
+        """A class that has ended is there again."""
+        self.labels[cls] = label
+        self.level_of = self.level_of.copy()
+        self.level_of[cls], self.first_seen[cls], self.seen[cls] = level, first_seen, seen
+        self._index()
+
+    def end(self, cls: int) -> None:
+        """The class is no more."""
+        self.labels[cls] = None
+        self.level_of = self.level_of.copy()  # others know by the array whether it has changed
+        self.level_of[cls] = self.first_seen[cls] = self.seen[cls] = 0
+        self._index()
+
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from `state`."""
         super().restore(state)
-        self._number = {
-            (int(level), label): number
-            for number, (level, label) in enumerate(zip(self.level_of, self.labels, strict=True))
-        }
-        self._of_level = {int(h): np.flatnonzero(self.level_of == h) for h in np.unique(self.level_of)}
+        self._index()
+
+    def _index(self) -> None:
+        self._number = {(level, label): number for number, level, label in self}
+        levels = np.unique(self.level_of[self.level_of > 0]).tolist()
+        self._of_level = {level: np.flatnonzero(self.level_of == level) for level in levels}

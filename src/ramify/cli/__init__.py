@@ -27,6 +27,7 @@ COMMANDS = {
     "sweep": ("ramify.cli.sweep", "do all runs of a study"),
     "learn": ("ramify.cli.learn", "teach a model from your own list of labelled images"),
     "predict": ("ramify.cli.predict", "ask a model about images"),
+    "edit": ("ramify.cli.edit", "rename, merge, split, move or forget a model's labels, or take that back"),
     "describe": ("ramify.cli.describe", "say what a model knows"),
     "bench": ("ramify.cli.bench", "measure what the methods cost on this machine"),
 }

@@ -33,7 +33,8 @@ def path(classes: Classes, log: Floats, ancestors: Ints) -> Ints:
     their log-probabilities. An ancestor that is not known may be any of its level's n classes: 1/n. It is -1
     in the path, as are the levels below its end.
     """
-    paths, sizes = ancestors[is_last(ancestors)], np.bincount(own_column(ancestors))
+    paths, met = ancestors[is_last(ancestors)], (ancestors >= 0).any(1)
+    sizes = np.bincount(own_column(ancestors[met]), minlength=ancestors.shape[1])
     log = np.concatenate([log, np.zeros_like(log[:, :1])], 1)  # column -1: a level without a class
     length = own_column(paths) + 1
     unknown = (paths < 0) & (np.arange(paths.shape[1]) < length[:, None])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
+from ramify.change import Follow, class_pairs, class_sums
 from ramify.classes import Classes
 from ramify.hierarchy.ties import Ties
 from ramify.memory import Forward, Workbench
@@ -25,6 +27,7 @@ class MeanAnswers(Stateful):
     """
 
     _state: ClassVar[tuple[str, ...]] = ("sums", "weight")
+    _follows: ClassVar[Mapping[str, Follow]] = {"sums": class_pairs, "weight": class_sums}
 
     def __init__(self, memory: float = 0.98) -> None:
         self.memory = memory

@@ -24,7 +24,7 @@ def ancestors_in(tree: Taxonomy, classes: Classes, by_index: bool = False) -> In
     levels = classes.levels
     found = np.full((len(classes), len(levels)), -1, np.int64)
     met = {level: np.full(len(tree.names(level)), -1, np.int64) for level in levels}
-    for cls, (level, label) in enumerate(zip(classes.level_of.tolist(), classes.labels, strict=True)):
+    for cls, level, label in classes:
         met[level][label if by_index else tree.index(level, str(label))] = cls
     for level in levels:
         place, own = np.nonzero(met[level] >= 0)[0], met[level][met[level] >= 0]
@@ -103,9 +103,12 @@ def own_column(ancestors: Ints) -> Ints:
 
 
 def is_last(ancestors: Ints) -> npt.NDArray[np.bool_]:
-    """Whether a class is the end of its path: no class of a finer level lies below it."""
+    """Whether a class is the end of its path: no class of a finer level lies below it.
+
+    A class that has ended, without a level of its own, is none.
+    """
     above = ancestors.copy()
     above[np.arange(len(above)), own_column(ancestors)] = -1
-    last = np.ones(len(ancestors), bool)
+    last: npt.NDArray[np.bool_] = np.any(ancestors >= 0, axis=1)
     last[above[above >= 0]] = False
     return last

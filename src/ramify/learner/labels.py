@@ -6,7 +6,7 @@ import difflib
 import logging
 import re
 from collections.abc import Iterable, Mapping, Sequence, Set
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ Levels = int | Sequence[int] | None
 
 DEEPEST = 100
 NAMED = 5  # classes that an error names
+SEVERAL = (Mapping, tuple, list)
 
 
 def as_labels(labels: Iterable[Any], classes: Classes) -> list[Label]:
@@ -32,7 +33,7 @@ def as_labels(labels: Iterable[Any], classes: Classes) -> list[Label]:
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise RamifyError(f"labels is {shown(labels)}; give a list with one label an image")
     values = [_plain("a label", v.squeeze()) if isinstance(v, np.generic | Tensor) else v for v in given]
-    kinds = {type(value) for value in (*values, *classes.labels[:1])}
+    kinds = {type(value) for value in (*values, *(label for _, _, label in islice(classes, 1)))}
     if wrong := kinds - {str, int}:
         raise RamifyError(f"a label is of type {wrong.pop().__name__}; labels must be strings or integers")
     if len(kinds) > 1:
@@ -74,11 +75,12 @@ def as_pairs(
 ) -> list[list[tuple[int, Label]]]:
     """The (level, label) pairs of each image, finest first, from what users give.
 
-    A label with its level, a table {level: label} of several, or None where an image has none.
+    A label with its level, a path from level 1 down, a table {level: label} of several, or None where an
+    image has none. With a tree, the labels of an image must lie on one path.
     """
     given = _plain("labels", labels)
     rows = given if isinstance(given, str) or not isinstance(given, Iterable) else list(given)
-    if not isinstance(rows, list) or not any(v is None or isinstance(v, Mapping) for v in rows):
+    if not isinstance(rows, list) or not any(v is None or isinstance(v, SEVERAL) for v in rows):
         names = as_labels(rows, classes)
         return [[pair] for pair in zip(as_levels(level, names, tree), names, strict=True)]
     own = _plain("level", level)
@@ -93,6 +95,8 @@ def as_pairs(
         names, given_levels = list(islice(every, len(own_pairs))), [h for h, _ in own_pairs]
         levels = as_levels(None if any(h is None for h in given_levels) else given_levels, names, tree)
         found.append(sorted(zip(levels, names, strict=True), reverse=True))
+        if tree is not None:
+            _refuse_off_path(found[-1], tree)
     return found
 
 
@@ -101,7 +105,7 @@ def refuse_missing(tree: Taxonomy, classes: Classes) -> None:
     known = [set(tree.names(h)) for h in range(1, tree.depth + 1)]
     missing = [
         f"{label!r} (level {level})"
-        for level, label in zip(classes.level_of.tolist(), classes.labels, strict=True)
+        for _, level, label in classes
         if level > tree.depth or str(label) not in known[level - 1]
     ]
     if missing:
@@ -121,10 +125,7 @@ def warn_lookalikes(pairs: list[list[tuple[int, Label]]], classes: Classes) -> N
     fresh = {pair: None for own in pairs for pair in own if classes.find(*pair) is None}
     if not fresh:
         return
-    known = {
-        (level, _plainly(label)): label
-        for level, label in zip(classes.level_of.tolist(), classes.labels, strict=True)
-    }
+    known = {(level, _plainly(label)): label for _, level, label in classes}
     for level, label in fresh:
         like = known.setdefault((level, _plainly(label)), label)
         if like != label:
@@ -145,7 +146,24 @@ def _pairs(value: Any, level: Any) -> list[tuple[Any, Any]]:
     """The levels and labels of one image as they were given."""
     if value is None:
         return []
+    if isinstance(value, tuple | list):
+        if level is not None:
+            raise RamifyError(
+                f"label {shown(value)} is a path from level 1 down; leave level out, or give one label"
+            )
+        return [(h, name) for h, name in enumerate(value, 1) if name is not None]
     return list(value.items()) if isinstance(value, Mapping) else [(level, value)]
+
+
+def _refuse_off_path(pairs: list[tuple[int, Label]], tree: Taxonomy) -> None:
+    """Refuse labels of one image of which one is not above the other in the tree."""
+    for (level, label), (above, ancestor) in pairwise(pairs):
+        up = tree.names(above)[int(tree.up(level, above)[tree.index(level, str(label))])]
+        if up != str(ancestor):
+            raise RamifyError(
+                f"an image has the labels {ancestor!r} (level {above}) and {label!r} (level {level}), which "
+                f"the taxonomy has under {up!r}; mend one of them, or move the label"
+            )
 
 
 def _refuse_uneven(levels: int, labels: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,7 +19,9 @@ from ramify.errors import RamifyError
 from ramify.hierarchy import DECODINGS, ancestors_in
 from ramify.hierarchy import decode as read
 from ramify.learner import saving
-from ramify.learner.images import Images, as_tensor
+from ramify.learner.edits import Editable
+from ramify.learner.history import History
+from ramify.learner.images import Images, OneImage, as_tensor, one_tensor
 from ramify.learner.labels import (
     Label,
     Levels,
@@ -29,8 +31,13 @@ from ramify.learner.labels import (
     refuse_missing,
     warn_lookalikes,
 )
-from ramify.learner.prediction import Prediction, prediction
+from ramify.learner.prediction import Prediction
+from ramify.learner.prequential import PrequentialLog
+from ramify.learner.samples import Names, as_ids, as_source
 from ramify.learner.shared import SharedTrainer
+from ramify.learner.sure import answered, check_confidence
+from ramify.learner.trust import Trust, trust
+from ramify.learner.why import Reason, reasons
 from ramify.locks import hold_to_write
 from ramify.methods import Settings, find_method, make_settings
 from ramify.methods.recipe import Build, Method, as_method
@@ -53,17 +60,20 @@ DEFAULTS: dict[str, Any] = {
 }
 
 
-class Learner:
+class Learner(Editable):
     """Online continual learning on a stream of your own, in scikit-learn's words.
 
     `method` is a name (`ramify methods`), `package.module:name`, or the method itself. `network` is a name, a
     table of `NetworkSettings`, or a module that maps normalised images [n, 3, size, size] to features [n, f];
     its weights are copied. `taxonomy`, a tree or what `read_taxonomy` reads, is never shown to the method; it
-    finds the level of a label and makes `consistent` predictions. Any field of `Settings` can be given
-    besides (`batch_size=32, augment={"flip": False}`). The defaults suit a CPU; `Settings()` has the paper's.
+    finds the level of a label and makes `consistent` predictions. A share `ask` of the samples is asked
+    before it is learned; the latest `log_size` answers of each level are kept and say how far answers can be
+    trusted. Any field of `Settings` can be given besides (`batch_size=32, augment={"flip": False}`). The
+    defaults suit a CPU; `Settings()` has the paper's.
 
     `predict`, `predict_proba`, `score` and `hierarchy` may be called from other threads during `partial_fit`:
     they see the model before or after an update. `notes`, a dict of JSON values of yours, is saved along.
+    Labels may change: see `rename`, `merge`, `split`, `move`, `forget`, `relabel` and `undo`.
     """
 
     def __init__(
@@ -78,6 +88,8 @@ class Learner:
         device: str = "auto",
         mean: Channels = IMAGENET_MEAN,
         std: Channels = IMAGENET_STD,
+        ask: float = 1.0,
+        log_size: int = 1000,
         **settings: Any,
     ) -> None:
         self._params = {
@@ -90,6 +102,8 @@ class Learner:
             "device": device,
             "mean": mean,
             "std": std,
+            "ask": ask,
+            "log_size": log_size,
             **settings,
         }
         self.image_size = whole("image_size", image_size, 1, MAX_SIZE)
@@ -98,9 +112,11 @@ class Learner:
         self.settings = _settings(chosen, memory_size, network, settings)
         self._taxonomy = None if taxonomy is None else read_taxonomy(taxonomy)
         self.notes: dict[str, Any] = {}
+        self._names, self._history = Names(), History()
         own = network if isinstance(network, nn.Module) else None
         inputs = ImageInputs(self.image_size, mean=mean, std=std)
-        self._trainer = SharedTrainer(chosen, self.settings, inputs, seed, pick_device(device), own)
+        log = PrequentialLog(log_size, ask)
+        self._trainer = SharedTrainer(chosen, self.settings, inputs, seed, pick_device(device), own, log=log)
         self.mean, self.std = inputs.mean, inputs.std
         self._learns = threading.Lock()  # one call that learns or saves at a time
         # Only a user's network draws from torch's own generator (dropout); it has a state of its own here.
@@ -109,20 +125,38 @@ class Learner:
 
     # ---- learning
 
-    def partial_fit(self, images: Images, labels: Iterable[Any], level: Levels = None) -> Learner:
+    def partial_fit(
+        self,
+        images: Images,
+        labels: Iterable[Any],
+        level: Levels = None,
+        *,
+        ids: Sequence[str] | None = None,
+        source: str | None = None,
+    ) -> Learner:
         """Learn from labelled images in the order given, each once.
 
-        `level` is one number or one an image; with a taxonomy it may be left out. A label may also be a table
-        of several, {level: label}, or None where there is none. Labels and levels may be new at any time.
-        Samples gather to a stream batch (half of `batch_size`) before they are trained on. What cannot be
-        used is refused before anything is learned.
+        `level` is one number or one an image; with a taxonomy it may be left out. A label may also be a path
+        from level 1 down, ("fruit", "apple"), a table of several, {level: label}, or None where there is
+        none. Labels and levels may be new at any time. Samples gather to a stream batch (half of
+        `batch_size`) before they are trained on. What cannot be used is refused before anything is learned.
+        `ids` name the images and `source` says where they come from, to correct or forget them later.
         """
         pairs = as_pairs(labels, level, self._trainer.classes, self.taxonomy)
         pixels = as_tensor(images, self.image_size)
         _refuse_unequal(len(pixels), len(pairs))
         if self.taxonomy is None:
             warn_lookalikes(pairs, self._trainer.classes)
-        self._learn(lambda: self._trainer.observe(pixels, pairs))
+        called, origin = as_ids(ids, len(pairs)), as_source(source)
+
+        def work() -> None:
+            first = self._trainer.samples
+            try:
+                self._trainer.observe(pixels, pairs)
+            finally:
+                self._names.take(self._trainer, first, called, origin)
+
+        self._learn(work)
         return self
 
     def flush(self) -> None:
@@ -145,24 +179,48 @@ class Learner:
 
     # ---- asking
 
-    def predict(self, images: Images, consistent: bool = False, decode: Decode | None = None) -> Prediction:
+    def predict(
+        self,
+        images: Images,
+        consistent: bool = False,
+        decode: Decode | None = None,
+        confidence: float | None = None,
+    ) -> Prediction:
         """The best label at each level met so far, from one pass.
 
         `decode` says how answers are read: each level's head by itself (`heads`, the default), the most
         probable `path` through the tree (`consistent=True` says the same), the labels of least expected tree
         distance (`crm`, Karthik et al. 2021), the finest answer and its ancestors (`up`), or all heads
         together (`joint`). The tree is the taxonomy or, without one, the hierarchy worked out so far.
+
+        With `confidence`, 0.9 for nine of ten right, the path (the default then) ends at the finest label
+        that is as sure; its other labels are None. How sure is measured on the samples that were asked before
+        they were learned, level by level.
         """
         if decode not in (None, *DECODINGS) or (consistent and decode not in (None, "path")):
             known = ", ".join(DECODINGS)
             raise RamifyError(f"decode is {decode!r}; use one of {known}, and with consistent=True only path")
-        way = decode or ("path" if consistent else "heads")
+        way = decode or ("heads" if confidence is None and not consistent else "path")
         pixels = as_tensor(images, self.image_size)
         with self._trainer.turns:
+            if confidence is not None:
+                check_confidence(self._trainer, confidence)
+            log, score = self._trainer.consider(pixels)
+            chosen = read(way, self._trainer.classes, log, self._read_through(way))
+            return answered(self._trainer, chosen, log, score, way, confidence)
+
+    def explain(self, image: OneImage, k: int = 5, decode: Decode | None = None) -> list[Reason]:
+        """The `k` stored images nearest to an image in the network's features: why it answers as it does.
+
+        Nearest first, each with the labels that it was taught with, and whether these are what `predict`
+        answers. None where nothing is stored.
+        """
+        whole("k", k, 1)
+        pixels, way = one_tensor(image, self.image_size), decode or "heads"
+        with self._trainer.turns:
             log = self._trainer.log_probabilities(pixels)
-            classes = self._trainer.classes
-            ancestors = np.empty((0, 0), np.int64) if way == "heads" else self._ancestors()
-            return prediction(classes, read(way, classes, log, ancestors), log)
+            chosen = read(way, self._trainer.classes, log, self._read_through(way))
+            return reasons(self._trainer, pixels, chosen[0], log[0], k)
 
     def predict_proba(self, images: Images, level: int) -> npt.NDArray[np.float32]:
         """Probabilities [n, labels of the level], columns in the order of `labels(level)`."""
@@ -183,6 +241,11 @@ class Learner:
         asked = enumerate(zip(levels, names, strict=True))
         return float(np.mean([h in answer.labels and answer.labels[h][i] == name for i, (h, name) in asked]))
 
+    def calibration(self) -> dict[int, Trust]:
+        """How far the answers of each level can be trusted, by samples that were asked before learning."""
+        with self._trainer.turns:
+            return trust(self._trainer)
+
     def hierarchy(self) -> Taxonomy:
         """What the learner has found out about the label tree: the parent its own answers tie each child to.
 
@@ -193,7 +256,10 @@ class Learner:
         with self._trainer.turns:
             return self._trainer.ties().taxonomy()
 
-    def _ancestors(self) -> npt.NDArray[np.int64]:
+    def _read_through(self, way: str) -> npt.NDArray[np.int64]:
+        """The ancestors of each class, where the way to read answers needs a tree."""
+        if way == "heads":
+            return np.empty((0, 0), np.int64)
         if self.taxonomy is not None:
             return ancestors_in(self.taxonomy, self._trainer.classes)
         return self._trainer.ties().ancestors()

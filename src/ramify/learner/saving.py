@@ -65,15 +65,25 @@ def save(learner: Learner, path: Path) -> None:
         "mean": learner.mean,
         "std": learner.std,
         "seed": learner._trainer.rng.seed,
+        "ask": learner._trainer.log.share,
+        "log_size": learner._trainer.log.size,
         "settings": to_dict(learner._trainer.settings),
         "taxonomy": None if tree is None else [tree.path(leaf) for leaf in range(tree.leaves)],
         "leaf_attributes": None if tree is None else tree.leaf_attributes,
         "notes": learner.notes,
+        "history": learner._history.entries,
+        "samples": learner._names.state(learner._trainer),
     }
     own = params["network"] if isinstance(params["network"], nn.Module) else None
     first = {} if own is None else {name: value.cpu() for name, value in own.state_dict().items()}
-    state = {"trainer": learner._trainer.state(), "draws": learner._draws, "first_weights": first}
+    state = {
+        "trainer": learner._trainer.state(),
+        "draws": learner._draws,
+        "first_weights": first,
+        "undo": learner._history.state(),
+    }
     save_state(path / FILE, state, about)
+    learner._history.write(path)
 
 
 def load(
@@ -110,6 +120,8 @@ def load(
         learner._trainer.restore(state["trainer"])
         learner._draws = state["draws"]
         learner.notes = about["notes"]
+        learner._names.restore(about.get("samples", {}))  # neither is in older files
+        learner._history.restore(about.get("history", []), state.get("undo", {}))
     return learner
 
 
@@ -158,6 +170,7 @@ def _made(
         device=device,
         mean=tuple(about["mean"]),
         std=tuple(about["std"]),
+        **{name: about[name] for name in ("ask", "log_size") if name in about},  # not in older ones
         **settings,
     )
 

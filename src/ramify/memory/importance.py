@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
 
+from ramify.change import Follow, slot_numbers
 from ramify.memory.batch import Ints
 from ramify.memory.store import Column, Columns
 from ramify.memory.workbench import Examination, Forward, Workbench
 from ramify.state import Stateful
 
 RATE = 0.1
-REAL, FLAG = Column(np.float64), Column(np.bool_)
+REAL = Column(np.float64)
+OF_LOSS, FLAG = Column(np.float64, of_label=True), Column(np.bool_, of_label=True)
 
 
 class Importance(Stateful):
@@ -69,10 +72,10 @@ class Sweep(Importance):
 
     columns: ClassVar[Columns] = {
         **Importance.columns,
-        "loss": REAL,
+        "loss": OF_LOSS,
         "known": FLAG,
         "trained": FLAG,
-        "marked": REAL,
+        "marked": OF_LOSS,
         "survived": FLAG,
     }
 
@@ -128,6 +131,7 @@ class Probe(Sweep):
     """
 
     _state: ClassVar[tuple[str, ...]] = ("updates", "probe", "oldest", "total")
+    _follows: ClassVar[Mapping[str, Follow]] = {"probe": slot_numbers}
     TURN = 8
 
     def __init__(self, period: int, size: int, rng: np.random.Generator) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 import numpy as np
 
+from ramify.change import Follow, slot_rows
 from ramify.memory.batch import Ints, Sample
 from ramify.memory.importance import Importance
 from ramify.memory.policies import StoreFirst
@@ -56,6 +58,7 @@ class PseudoLabel(LeastImportant):
     """
 
     _state: ClassVar[tuple[str, ...]] = ("importance", "votes", "current", "met")
+    _follows: ClassVar[Mapping[str, Follow]] = {"current": slot_rows}
 
     def __init__(
         self, importance: Importance, exact: bool, but: Literal["victim", "newcomer"] = "victim"

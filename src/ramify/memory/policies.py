@@ -22,6 +22,10 @@ class Policy(Stateful):
 
     columns: ClassVar[Columns] = {}
 
+    def stores(self) -> tuple[Memory, ...]:
+        """What it keeps beside the memory."""
+        return ()
+
     def arrive(self, bench: Workbench, sample: Sample) -> bool:
         """A sample has arrived; whether it is to be trained on."""
         return True

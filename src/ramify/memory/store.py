@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,12 +24,14 @@ NONE: Ints = np.empty(0, np.int64)
 class Column:
     """What is kept with each sample under one name: on the device for a torch dtype, else on the host.
 
-    A newcomer has `fill` unless it brings a value. The last axis may grow (`Memory.widen`).
+    A newcomer has `fill` unless it brings a value. The last axis may grow (`Memory.widen`). What is
+    `of_label` is the fill again when the sample's labels are changed.
     """
 
     dtype: Any
     shape: tuple[int, ...] = ()
     fill: float = 0
+    of_label: bool = False
 
     def allocate(self, rows: int, device: torch.device | str) -> Any:
         """Room for so many samples."""
@@ -39,6 +41,7 @@ class Column:
 
 
 LABELS = Column(np.int32, (1,), -1)
+SAMPLE = Column(np.int64, (), -1)  # the sample's number in its stream, for stores whose samples are edited
 Columns = Mapping[str, Column]
 
 
@@ -120,13 +123,47 @@ class Memory(Stateful):
         self._fill(slot, sample)
         return slot
 
+    def relabel(self, slot: int, labels: tuple[int, ...], cls: int) -> None:
+        """Give a stored sample other labels; it counts for `cls`, one of them."""
+        self._leave_class(slot)
+        for name, column in self.columns.items():
+            if column.of_label or name == "labels":
+                self._values[name][slot] = column.fill
+        self.write("labels", slot, labels)
+        self._join_class(slot, cls)
+
+    def remove(self, slots: Ints) -> npt.NDArray[np.int64]:
+        """Take samples out, and their inputs with them; the last ones move to their places.
+
+        For each slot the slot of its sample now, -1 where there is none.
+        """
+        gone, before = np.unique(slots), self.size
+        self.size = before - len(gone)
+        to = gone[gone < self.size]
+        moving = np.setdiff1d(np.arange(self.size, before), gone)
+        for slot in gone:
+            self._leave_class(slot)
+        for old, new in zip(moving, to, strict=True):
+            cls, place = self.classes[old], self._position[old]
+            self._members[cls][place] = new
+            self.classes[new], self._position[new] = cls, place
+        for name, column in self.columns.items():
+            values = self._values[name]
+            values[to] = values[moving]
+            values[self.size : before] = column.fill
+        self.classes[self.size :] = -1
+        now = np.full(self.capacity, -1, np.int64)
+        now[: self.size] = np.arange(self.size)
+        now[moving], now[gone] = to, -1
+        return now
+
     def widen(self, name: str, width: int) -> None:
         """Let the last axis of a column have at least this length; what is new of it holds its fill."""
         values, column = self._values[name], self.columns[name]
         more = width - values.shape[-1]
         if more > 0:
             more = max(more, values.shape[-1] // 2)  # not one by one: it is copied
-            spare = Column(column.dtype, (*values.shape[1:-1], more), column.fill)
+            spare = replace(column, shape=(*values.shape[1:-1], more))
             join = torch.cat if isinstance(values, Tensor) else np.concatenate
             self._values[name] = join([values, spare.allocate(self.capacity, self.device)], -1)
 
@@ -219,10 +256,12 @@ class Memory(Stateful):
             column, declared = self._values[name], self.columns[name]
             if values.ndim > 1 and values.shape[-1] != column.shape[-1]:  # one of them has grown since
                 width = (*column.shape[1:-1], values.shape[-1])
-                column = Column(declared.dtype, width, declared.fill).allocate(self.capacity, self.device)
+                column = replace(declared, shape=width).allocate(self.capacity, self.device)
                 self._values[name] = column
             column[: self.size] = values
             column[self.size :] = declared.fill
+        for name in self.columns.keys() - state["columns"].keys():  # declared since
+            self._values[name][:] = self.columns[name].fill
         used = np.flatnonzero(self.counts)
         known = int(used[-1]) + 1 if len(used) else 0
         bounds = np.cumsum(self.counts[:known])

@@ -7,6 +7,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from ramify.change import Change, class_numbers, slot_rows
 from ramify.classes import Classes
 from ramify.memory.batch import Ints
 from ramify.memory.store import Memory
@@ -42,6 +43,17 @@ class Votes(Stateful):
         if slot < len(self.labels):
             self._count(np.array([slot]), -1)
             self.predictions[slot] = -1
+
+    def follow(self, change: Change) -> None:
+        """Votes go where their samples and classes went; a sample with other labels has none for now."""
+        known = change.relabelled[change.relabelled < len(self.labels)]
+        self.predictions[known] = -1
+        self.predictions, self.labels = (
+            class_numbers(change, slot_rows(change, values)) for values in (self.predictions, self.labels)
+        )
+        self.predictions[self.labels < 0] = -1
+        self.counts[:] = 0
+        self._count(np.arange(len(self.labels)), +1)
 
     def _count(self, slots: Ints, sign: int) -> None:
         predictions = self.predictions[slots]

@@ -7,11 +7,12 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from ramify.change import Change
 from ramify.memory import Forward, Workbench
 from ramify.memory.workbench import Weights
 from ramify.methods.recipe import Answer
 from ramify.methods.trainer import Trainer
-from ramify.networks.heads import ROWS
+from ramify.networks.heads import ROWS, join_rows
 from ramify.state import State
 
 
@@ -59,6 +60,11 @@ class Averaged(Answer):
         """The average."""
         self._follow(trainer)
         return dict(self.average)
+
+    def follow(self, change: Change) -> None:
+        """The rows of the average follow as the network's own."""
+        super().follow(change)
+        join_rows(change, self.average, self.met)
 
     def restore(self, state: State) -> None:
         """Continue from `state`."""

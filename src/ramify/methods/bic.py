@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -10,16 +11,18 @@ import torch
 from torch import Tensor
 from torch.func import functional_call
 
+from ramify.change import Change, Follow, anew, class_means
 from ramify.errors import RamifyError
 from ramify.memory import Column, Forward, Memory, Reservoir, Sample, Workbench
 from ramify.memory.policies import of_most_frequent
+from ramify.memory.store import SAMPLE
 from ramify.memory.workbench import LOOK, Weights
 from ramify.methods.er import er
 from ramify.methods.recipe import Answer, Recipe, method
 from ramify.methods.settings import Settings, check_bounds
 from ramify.methods.trainer import Trainer
 from ramify.networks import Targets, cross_entropy
-from ramify.networks.heads import ROWS
+from ramify.networks.heads import ROWS, join_rows
 from ramify.networks.levels import like
 from ramify.randomness import Generators
 from ramify.state import State
@@ -61,9 +64,14 @@ class ReservoirAndValidation(Reservoir):
     def set_aside(self, bench: Workbench) -> Memory:
         """The validation set."""
         if self.validation is None:
-            columns = {"inputs": Column(*bench.inputs.kept)}
+            declared = bench.memory.columns
+            columns = {name: column for name, column in declared.items() if name in ("inputs", "sample")}
             self.validation = Memory(self.size, columns, bench.device)
         return self.validation
+
+    def stores(self) -> tuple[Memory, ...]:
+        """The validation set."""
+        return () if self.validation is None else (self.validation,)
 
     def arrive(self, bench: Workbench, sample: Sample) -> bool:
         """Put a share of the stream into the validation set instead of training on it."""
@@ -87,8 +95,10 @@ class ReservoirAndValidation(Reservoir):
         self.validation = None
         if kept is not None:
             inputs = kept["columns"]["inputs"]
-            column = Column(inputs.dtype, tuple(inputs.shape[1:]))
-            self.validation = Memory(self.size, {"inputs": column}, inputs.device)
+            columns = {"inputs": Column(inputs.dtype, tuple(inputs.shape[1:]))}
+            if "sample" in kept["columns"]:
+                columns["sample"] = SAMPLE
+            self.validation = Memory(self.size, columns, inputs.device)
             self.validation.restore(kept)
 
 
@@ -107,6 +117,10 @@ class Distillation(CrossEntropy):
         self.teacher: Weights = {}
         self.known = 0  # classes that the teacher knows
         self.met = 0  # classes at the latest update
+
+    def follow(self, change: Change) -> None:
+        """The rows of the teacher follow as the network's own."""
+        join_rows(change, self.teacher, self.known)
 
     def _follow(self, bench: Workbench) -> None:
         """Where classes have come since the latest update, the network as it was becomes the teacher."""
@@ -153,6 +167,11 @@ class BiasLayers(Answer):
     """
 
     _state: ClassVar[tuple[str, ...]] = ("before", "alpha", "beta", "fitted_at")
+    _follows: ClassVar[Mapping[str, Follow]] = {
+        "alpha": class_means,
+        "beta": class_means,
+        "fitted_at": anew([-1, -1]),
+    }
     LR, BATCH = 1e-3, 100
 
     def __init__(self, keep: ReservoirAndValidation, epochs: int, rng: np.random.Generator) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -10,6 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from ramify.change import Follow, anew, class_sums
 from ramify.hierarchy import Ties
 from ramify.hierarchy.means import MeanAnswers, ties_of
 from ramify.memory import Batch, Forward, Policy, Workbench
@@ -60,6 +62,7 @@ class PriorCorrected(CrossEntropy):
     """
 
     _state: ClassVar[tuple[str, ...]] = ("recent",)
+    _follows: ClassVar[Mapping[str, Follow]] = {"recent": class_sums}
 
     def __init__(self, strength: float, memory: float) -> None:
         super().__init__()
@@ -111,6 +114,7 @@ class FoundTree(Averaged):
     """Answers by averaged weights, read through the tree in the mean answers of training."""
 
     _state: ClassVar[tuple[str, ...]] = (*Averaged._state, "answers", "head", "made_at")
+    _follows: ClassVar[Mapping[str, Follow]] = {"made_at": anew(-1)}
 
     def __init__(self, own: CanopySettings) -> None:
         super().__init__(own.average)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
+from ramify.change import Follow, anew
 from ramify.memory.workbench import Weights
 from ramify.methods.recipe import Answer
 from ramify.methods.settings import check_bounds
@@ -89,6 +91,7 @@ class FreshModel(MemoryEpochs):
     """
 
     _state: ClassVar[tuple[str, ...]] = (*MemoryEpochs._state, "trained_at")
+    _follows: ClassVar[Mapping[str, Follow]] = {"trained_at": anew(-1)}
 
     def __init__(self, count: int) -> None:
         super().__init__(count)

@@ -13,10 +13,12 @@ import torch
 from torch import Tensor, nn
 
 from ramify.allocator import keep_buffers
+from ramify.change import Change
 from ramify.classes import Classes
 from ramify.errors import RamifyError
 from ramify.hierarchy import Ties, ancestors_in, decode
 from ramify.memory import Batch, Column, Forward, Sample, Workbench, arrived
+from ramify.memory.store import Columns
 from ramify.memory.workbench import LOOK, Cost, Weights
 from ramify.methods.recipe import Method
 from ramify.methods.settings import Settings
@@ -48,6 +50,7 @@ class Trainer(Workbench):
     """A method at work. `observe` takes what arrives; `predict` answers at every level met so far."""
 
     _state: ClassVar[tuple[str, ...]] = (*Workbench._state, "credit", "optimizer")
+    columns: ClassVar[Columns] = {}  # kept with each sample, whatever the method
 
     def __init__(
         self,
@@ -64,7 +67,7 @@ class Trainer(Workbench):
         self.recipe = recipe = method(settings, rng)
         backbone = self._backbone(rng, inputs)
         heads = Heads(feature_size(backbone, inputs), rng["heads"])
-        columns = {"inputs": Column(*inputs.kept)}
+        columns = {"inputs": Column(*inputs.kept), **self.columns}
         for part in recipe.parts().values():
             columns |= getattr(part, "columns", {})
         device = torch.device(device)
@@ -87,7 +90,7 @@ class Trainer(Workbench):
         self.buffer_size = recipe.rehearse.buffer_size(settings.batch_size)
         self.credit = 0.0
         self.pause: Callable[[], None] = lambda: None  # called between the updates of long training
-        self._answering: Weights = {}
+        self.answering: Weights = {}  # in the place of the trained ones; `prepare` sets them
         self._ties: tuple[tuple[int, int], Ties] | None = None
 
     def _backbone(self, rng: Generators, inputs: FeatureInputs) -> nn.Module:
@@ -116,7 +119,9 @@ class Trainer(Workbench):
         """
         self.inputs.check(inputs, learned=True)
         check_labels(labels, len(inputs))
-        values = as_tensor(inputs).to(self.device)
+        self._take(as_tensor(inputs).to(self.device), labels)
+
+    def _take(self, values: Tensor, labels: Sequence[Sequence[Label]]) -> None:
         for row, pairs in enumerate(labels):
             classes = [self._meet(level, label) for level, label in pairs]
             by_level = sorted(classes, key=lambda cls: int(self.classes.level_of[cls]))
@@ -212,18 +217,18 @@ class Trainer(Workbench):
 
     def prepare(self) -> None:
         """Make the model ready to be asked; called by `predict`."""
-        if not len(self.classes):
+        if not self.classes.levels:
             raise RamifyError("nothing has been learned yet; give the learner a sample before asking it")
-        self._answering = self.recipe.answer.weights(self)
+        self.answering = self.recipe.answer.weights(self)
 
     def logits(self, inputs: Tensor) -> Tensor:
         """Logits [n, classes] of every class met so far, as the method answers. Call `prepare` before."""
         self.cost.images_evaluation += len(inputs)
-        return self.look(inputs, self._answering)
+        return self.look(inputs, self.answering)
 
     def weights(self) -> Weights:
         """The network as it answers: all weights and running statistics. Call `prepare` before."""
-        return self.model.state_dict() | self._answering
+        return self.model.state_dict() | self.answering
 
     def predict(self, inputs: Values, batch_size: int = LOOK) -> npt.NDArray[np.int64]:
         """The best class of every level, [n, levels], from one pass; -1 where a level has no class yet."""
@@ -232,6 +237,17 @@ class Trainer(Workbench):
     def log_probabilities(self, inputs: Values, batch_size: int = LOOK) -> npt.NDArray[np.float64]:
         """Of every class met so far on its level's head, [n, classes]."""
         return np.concatenate([self.levels.log_probabilities(part) for part in self._ask(inputs, batch_size)])
+
+    def consider(
+        self, inputs: Values, batch_size: int = LOOK
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """The log-probabilities [n, classes], and how unfamiliar inputs are at each level met [n, levels]."""
+        parts = [
+            (self.levels.log_probabilities(part), self.levels.energies(part))
+            for part in self._ask(inputs, batch_size)
+        ]
+        log, energies = zip(*parts, strict=True)
+        return np.concatenate(log), np.concatenate(energies)
 
     def _ask(self, inputs: Values, batch_size: int) -> Iterator[Tensor]:
         self.inputs.check(inputs)
@@ -266,7 +282,15 @@ class Trainer(Workbench):
             found[name] = decode(way, self.classes, log, ancestors)
         return found
 
-    # ---- saving
+    # ---- saving, editing
+
+    def follow(self, change: Change) -> None:
+        """Let the network, the optimiser and the method's parts follow an edit of classes and memory."""
+        self.model.heads.follow(change)
+        self.optimizer.follow(change)
+        for part in self.recipe.parts().values():
+            part.follow(change)
+        self._ties = None
 
     def state(self) -> State:
         """Everything that the next update depends on."""
@@ -287,7 +311,7 @@ class Trainer(Workbench):
         """Become the learner that gave `state`, to the bit."""
         state = moved(state, self.device)
         super().restore(state)
-        self.cost = Cost(**state["cost"])
+        self.cost, self._ties = Cost(**state["cost"]), None
         for name, part in self.recipe.parts().items():
             part.restore(state[name])
         self.waiting = [

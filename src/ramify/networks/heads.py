@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from ramify.change import Change
 
 ROWS = 128
 
@@ -57,6 +60,17 @@ class Heads(nn.Module):
         self.biases.append(bias)
         return [weight, bias]
 
+    @torch.no_grad()
+    def copy(self, cls: int, new: int, share: float) -> None:
+        """Let a class begin as a share of another one."""
+        (block, row), (to, place) = divmod(cls, ROWS), divmod(new, ROWS)
+        self.weights[to][place] = self.weights[block][row]
+        self.biases[to][place] = self.biases[block][row] + math.log(share)
+
+    def follow(self, change: Change) -> None:
+        """Rows of classes that became one are joined; those of ended ones are 0."""
+        join_rows(change, {f"heads.{name}": p.detach() for name, p in self.named_parameters()}, self.classes)
+
     def reserve(self, classes: int) -> None:
         """Have the blocks for just this many classes, for weights that are about to be loaded."""
         blocks = -(-classes // ROWS)
@@ -70,3 +84,22 @@ class Heads(nn.Module):
         blocks = [F.linear(features, w, b) for w, b in zip(self.weights, self.biases, strict=True)]
         logits = blocks[0] if len(blocks) == 1 else torch.cat(blocks, 1)
         return logits[:, : self.classes]
+
+
+def join_rows(change: Change, weights: Mapping[str, Tensor], known: int, joined: bool = True) -> None:
+    """Let the rows of the heads among named `weights` follow, in place; the first `known` classes have one.
+
+    The row of a union is the mean of its members' rows, weighted by their shares π of what was seen, and its
+    bias is higher by the entropy of π: Σ π z + H(π) ≤ log Σ exp z, the logit of all of them together, and
+    equal to it where the members' probabilities are as π. Without `joined` it is the mean alone (moments).
+    """
+    for cls, members in change.unions(known):
+        shares = change.weights(members)
+        entropy = float(-(shares * np.log(np.maximum(shares, 1e-300))).sum()) if joined else 0.0
+        for kind, more in (("weights", 0.0), ("biases", entropy)):
+            rows = [weights[f"heads.{kind}.{c // ROWS}"][c % ROWS] for c in members.tolist()]
+            total = sum(share * row for share, row in zip(shares.tolist(), rows, strict=True)) + more
+            weights[f"heads.{kind}.{cls // ROWS}"][cls % ROWS] = total
+    for cls in change.ended[change.ended < known].tolist():
+        for kind in ("weights", "biases"):
+            weights[f"heads.{kind}.{cls // ROWS}"][cls % ROWS] = 0

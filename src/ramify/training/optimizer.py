@@ -5,7 +5,9 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from ramify.change import Change
 from ramify.networks import Model
+from ramify.networks.heads import join_rows
 from ramify.state import State
 
 
@@ -51,6 +53,14 @@ class Optimizer:
         full["lr"], slower["lr"] = rate, rate * self.factor
         self._adam.step()
         self._adam.zero_grad()
+
+    def follow(self, change: Change) -> None:
+        """The moments of rows that became one are their mean."""
+        for key in ("exp_avg", "exp_avg_sq"):
+            named = self.model.named_parameters()
+            moments = {name: self._adam.state[p][key] for name, p in named if p in self._adam.state}
+            if "heads.weights.0" in moments:  # else no step has been made
+                join_rows(change, moments, self.model.heads.classes, joined=False)
 
     def state(self) -> State:
         """Moments and steps of every parameter, by name."""
