@@ -152,7 +152,7 @@ HASHES = {
     ("iirc", "single"): "a8240543a947cd62",
     ("si-blurry", "single"): "e23a07f4a5c493a1",
     ("drift", "single"): "bbe715e979f90073",
-    ("gaussian", "single"): "eec3f1526c9eed2d",
+    ("gaussian", "single"): "eb8b636f45af3f3b",
 }
 
 

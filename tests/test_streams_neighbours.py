@@ -306,6 +306,12 @@ def test_drift_on_cifar100() -> None:
     assert np.bincount(stream.task[mine]).tolist() == [50, 50]
 
 
+def test_drift_takes_the_deepest_level_at_which_classes_can_move() -> None:
+    tree = Taxonomy.from_rows([("a", "b", "only"), ("a", "c"), ("d", "e")])
+    stream = build_stream("drift", np.repeat(np.arange(3), 8), tree, 0)
+    assert {move.level for move in stream.moves} == {2}
+
+
 def test_a_drift_stream_comes_back_and_is_checked(tmp_path: Path) -> None:
     garden = load_dataset("garden", image_size=8)
     stream = build_stream("drift", garden.train.leaves, garden.taxonomy, 3)
@@ -431,7 +437,7 @@ def test_imbalance_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> No
         ("gaussian", {"tasks": 100_000}, "100000 tasks for 50000 images"),
         ("drift", {"settings": {"moving": 1}}, "moving is 1: expected a level with parents, 2 to 5"),
         ("drift", {"settings": {"share": 0}}, "share = 0.0 must be a percentage above 0"),
-        ("drift", {"levels": [5]}, "expected a level with parents"),
+        ("drift", {"levels": [5]}, "no class of any level can move: expected two parents"),
         ("bottom-up", {"tasks": 4}, "one task a level, here 5"),
         ("disjoint", {"imbalance": float("nan")}, "imbalance is nan"),
         ("multiple-depth", {"imbalance": 1000}, "too few images"),

@@ -58,8 +58,8 @@ def _print(learner: Learner, model: Path, everything: bool) -> None:
         return
     if not learner.samples and learner.taxonomy is not None:
         console.print(
-            f"the network of a run on images of {params['image_size']} pixels; taught on, its memory begins "
-            f"empty. {model / 'report.html'} tells how it learned",
+            f"the network of a run on {_takes(learner)}; taught on, its memory begins empty. "
+            f"{model / 'report.html'} tells how it learned",
             soft_wrap=True,
         )
         if told := run_levels(model):
@@ -67,7 +67,7 @@ def _print(learner: Learner, model: Path, everything: bool) -> None:
         console.print(render(learner.taxonomy, "Its label tree", everything))
         return
     console.print(
-        f"{_name(params['method'])} on images of {params['image_size']} pixels: {learner.samples:,} samples, "
+        f"{_name(params['method'])} on {_takes(learner)}: {learner.samples:,} samples, "
         f"{learner.updates:,} updates, memory for {params['memory_size']:,} images",
         soft_wrap=True,
     )
@@ -87,6 +87,13 @@ def _print(learner: Learner, model: Path, everything: bool) -> None:
         )
 
 
+def _takes(learner: Learner) -> str:
+    params = learner.get_params()
+    if params["features"] is not None:
+        return f"features of {params['features']:,} values"
+    return f"images of {params['image_size']} pixels"
+
+
 def _facts(learner: Learner) -> dict[str, Any]:
     """The same as plain values; `found_tree` has a row for each path."""
     from ramify.learner.manifest import accuracy_log
@@ -95,6 +102,7 @@ def _facts(learner: Learner) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "method": _name(params["method"]),
         "image_size": params["image_size"],
+        "features": params["features"],
         "memory_size": params["memory_size"],
         "samples": learner.samples,
         "updates": learner.updates,

@@ -49,6 +49,8 @@ def _label(answer: Answer, level: int) -> Markup:
 def _reason(reason: Reason) -> Markup:
     labels = " > ".join(str(label) for _, label in sorted(reason.labels.items()))
     about = el("div", f"{labels} {reason.similarity:.2f}", class_=None if reason.agrees else "wrong")
+    if reason.image is None:  # features are stored
+        return el("li", about)
     return el("li", _picture(reason.image.transpose(2, 0, 1), labels), about)
 
 

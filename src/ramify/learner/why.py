@@ -24,8 +24,8 @@ Ints = npt.NDArray[np.int64]
 class Reason:
     """A stored image that speaks for an answer, or against it."""
 
-    image: npt.NDArray[np.uint8]
-    """[size, size, 3], as it is stored."""
+    image: npt.NDArray[np.uint8] | None
+    """[size, size, 3], as it is stored; None where features are stored in its place."""
     labels: dict[int, Label]
     """What it was taught as, by level."""
     similarity: float
@@ -76,5 +76,6 @@ def _reason(trainer: Trainer, slot: int, answer: Ints, similarity: float) -> Rea
     classes, batch = trainer.classes, trainer.memory.batch(np.array([slot]))
     own = [int(c) for c in batch.labels[0] if c >= 0]
     labels = {int(classes.level_of[c]): classes.labels[c] for c in own}
-    image = batch.inputs[0].permute(1, 2, 0).contiguous().cpu().numpy()
+    stored = batch.inputs[0]
+    image = stored.permute(1, 2, 0).contiguous().cpu().numpy() if stored.dtype == torch.uint8 else None
     return Reason(image, labels, similarity, bool(np.isin(own, answer).any()))

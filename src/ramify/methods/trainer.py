@@ -38,18 +38,20 @@ from ramify.randomness import Generators
 from ramify.state import State, moved
 from ramify.taxonomy import Taxonomy
 from ramify.training.augment import Augment, as_it_is, one_view
+from ramify.training.averaging import Average
 from ramify.training.cutmix import CutMix
 from ramify.training.optimizer import Optimizer
 from ramify.typed import whole
 
 Label = tuple[int, Any]  # level and label
 Ints = npt.NDArray[np.int64]
+TAKEN = 32  # samples that are made ready to be kept at a time
 
 
 class Trainer(Workbench):
     """A method at work. `observe` takes what arrives; `predict` answers at every level met so far."""
 
-    _state: ClassVar[tuple[str, ...]] = (*Workbench._state, "credit", "optimizer")
+    _state: ClassVar[tuple[str, ...]] = (*Workbench._state, "credit", "optimizer", "average")
     columns: ClassVar[Columns] = {}  # kept with each sample, whatever the method
 
     def __init__(
@@ -79,6 +81,7 @@ class Trainer(Workbench):
         model = Model(backbone, heads, precision).to(device)
         super().__init__(model, Classes(), inputs, size, columns, rng, device)
         self.optimizer = self._new_optimizer()
+        self.average = Average(method.average if settings.average is None else settings.average)
         self.augment, self.mix = recipe.augment or as_it_is, recipe.mix
         if isinstance(inputs, ImageInputs):
             chosen = settings.augment
@@ -108,6 +111,7 @@ class Trainer(Workbench):
         """Forget all that the network has learned; memory stays."""
         self.model.renew(self._backbone(self.rng, self.inputs))
         self.optimizer = self._new_optimizer()
+        self.average = Average(self.average.decay)
 
     # ---- learning
 
@@ -119,7 +123,9 @@ class Trainer(Workbench):
         """
         self.inputs.check(inputs, learned=True)
         check_labels(labels, len(inputs))
-        self._take(as_tensor(inputs).to(self.device), labels)
+        for start in range(0, len(labels), TAKEN):
+            part = slice(start, start + TAKEN)
+            self._take(self.inputs.take(inputs[part], self.rng).to(self.device), labels[part])
 
     def _take(self, values: Tensor, labels: Sequence[Sequence[Label]]) -> None:
         for row, pairs in enumerate(labels):
@@ -193,6 +199,7 @@ class Trainer(Workbench):
         recipe.minimise.differentiate(self, loss)
         self.optimizer.step(recipe.rate.value(self) if rate is None else rate, recipe.minimise.clip)
         self.updates += 1
+        self.average.learned(self)
         self.cost.images_forward += len(batch)
         self.cost.images_backward += len(batch)
         if rate is None:
@@ -220,6 +227,10 @@ class Trainer(Workbench):
         if not self.classes.levels:
             raise RamifyError("nothing has been learned yet; give the learner a sample before asking it")
         self.answering = self.recipe.answer.weights(self)
+
+    def averaged(self) -> Weights:
+        """The averaged weights; nothing where the trained ones answer."""
+        return self.average.weights(self)
 
     def logits(self, inputs: Tensor) -> Tensor:
         """Logits [n, classes] of every class met so far, as the method answers. Call `prepare` before."""
@@ -288,6 +299,7 @@ class Trainer(Workbench):
         """Let the network, the optimiser and the method's parts follow an edit of classes and memory."""
         self.model.heads.follow(change)
         self.optimizer.follow(change)
+        self.average.follow(change)
         for part in self.recipe.parts().values():
             part.follow(change)
         self._ties = None
@@ -309,7 +321,7 @@ class Trainer(Workbench):
 
     def restore(self, state: State) -> None:
         """Become the learner that gave `state`, to the bit."""
-        state = moved(state, self.device)
+        state = {"average": self.average.state()} | moved(state, self.device)  # which older ones do not have
         super().restore(state)
         self.cost, self._ties = Cost(**state["cost"]), None
         for name, part in self.recipe.parts().items():

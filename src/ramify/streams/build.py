@@ -45,32 +45,33 @@ def build_stream(
     tree = taxonomy.restrict(chosen)
     all_leaves = _leaves(leaves, taxonomy)
     kept = taxonomy.leaf_in(chosen)[all_leaves]
+    there = None if (kept >= 0).all() else np.flatnonzero(kept >= 0)  # a leaf may end above all these levels
     seed = whole_seed(seed)
-    there = None if kept.min() >= 0 else np.flatnonzero(kept >= 0)  # a leaf may end above all of these levels
     if imbalance is not None:
         tail = long_tail(kept if there is None else kept[there], tree.leaves, imbalance, seed)
         there = tail if there is None else there[tail]
-    if there is not None:
-        kept = kept[there]
     rng = np.random.Generator(np.random.PCG64(seed))
+    seen = kept if there is None else kept[there]
     with _blamed(rule):
         count = whole("tasks", rule.tasks(tree, own) if tasks is None else tasks, 0)
         rule.check(count, tree, own)
-        image, level, task, *within = map(np.asarray, rule.arrivals(kept, tree, rng, count, own))
+        image, level, task, *within = map(np.asarray, rule.arrivals(seen, tree, rng, count, own))
         moves = () if rule.moves is None else tuple(rule.moves(tree, rng, count, own))
-    _check(rule, (image, level, task, *within[:1]), (len(kept), tree.depth, count))
-    _check_ends(rule, tree, kept[image], level)
+    _check(rule, (image, level, task, *within[:1]), (len(seen), tree.depth, count))
+    del kept, seen  # a large stream takes most of the memory: no array is kept without need
     order = np.lexsort((within[0], task)) if within else draw_shuffle(task, rng)
-    # One after the other: of a long stream there is not room for all twice.
-    level = level[order].astype(np.int16)
-    task = task[order].astype(np.int32)
     image = image[order] if there is None else there[image[order]]
-    del order, kept, within
-    eras = Eras.of(taxonomy, chosen, moves)
+    level = level[order]
+    task = task[order]
+    del order, there, within
+    label = labels_of(Eras.of(taxonomy, chosen, moves), all_leaves[image], level, task)
+    _check_ends(rule, taxonomy, chosen, all_leaves, (image, level, label))
+    for array in (image, level, label, task):
+        array.flags.writeable = False  # they need no copy
     return Stream(
         image=image,
         level=level,
-        label=labels_of(eras, all_leaves[image], level, task),
+        label=label,
         task=task,
         setup=setup,
         seed=seed,
@@ -126,14 +127,18 @@ def _check(rule: Setup, arrivals: Arrivals, counts: tuple[int, int, int]) -> Non
         )
 
 
-def _check_ends(rule: Setup, tree: Taxonomy, leaves: IntArray, level: IntArray) -> None:
-    """Refuse arrivals at a level that their leaf does not have."""
-    below = np.flatnonzero(level > tree.leaf_levels[leaves])
-    if len(below):
-        leaf = leaves[below[0]]
+def _check_ends(
+    rule: Setup, taxonomy: Taxonomy, chosen: tuple[int, ...], leaves: IntArray, arrivals: Arrivals
+) -> None:
+    """Refuse arrivals, here (image, level, label), at a level that their leaf does not have."""
+    image, level, label = arrivals
+    at = int(label.argmin())
+    if label[at] < 0:
+        leaf = leaves[image[at]]
+        ends = taxonomy.restrict(chosen).leaf_levels[taxonomy.leaf_in(chosen)[leaf]]
         raise RamifyError(
-            f"the setup {rule.name} returned level {level[below[0]]} for an image of "
-            f"{tree.leaf_names[leaf]!r}, which ends at level {tree.leaf_levels[leaf]}; see tree.leaf_levels"
+            f"the setup {rule.name} returned level {level[at]} for an image of "
+            f"{taxonomy.leaf_names[leaf]!r}, which ends at level {ends}; see tree.leaf_levels"
         )
 
 

@@ -30,10 +30,10 @@ def draw_ranks(group: IntArray, rng: np.random.Generator) -> IntArray:
     """The rank of each item in a random order of its group."""
     order = draw_shuffle(group, rng)
     sizes = np.bincount(group)
-    starts = np.cumsum(sizes) - sizes
+    place = np.arange(len(group))
+    place -= np.repeat(np.cumsum(sizes) - sizes, sizes)
     ranks = np.empty(len(group), np.int64)
-    ranks[order] = np.arange(len(group))
-    ranks -= starts[group]
+    ranks[order] = place
     return ranks
 
 

@@ -21,7 +21,7 @@ class Drift(Typed):
     share: float = 10.0
     """Percentage of the classes of the moving level that move at each new task, at least one."""
     moving: int = 0
-    """The level whose classes move, with all that is below them; 0 is the deepest."""
+    """The level whose classes move, with all that is below them; 0 is the deepest at which they can."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -37,20 +37,27 @@ def _tasks(_tree: Taxonomy, _settings: Drift) -> int:
 def _check(tasks: int, tree: Taxonomy, settings: Drift) -> None:
     if tasks < 1:
         raise RamifyError(f"{tasks} tasks: expected 1 or more")
-    level = settings.moving or tree.depth
-    if not 2 <= level <= tree.depth:
+    if settings.moving and not 2 <= settings.moving <= tree.depth:
         raise RamifyError(f"moving is {settings.moving}: expected a level with parents, 2 to {tree.depth}")
-    siblings = np.bincount(tree.up(level, level - 1))
-    if (siblings > 0).sum() < 2 or siblings.max() < 2:
+    if not _moving(tree, settings):
+        where = f"level {settings.moving}" if settings.moving else "any level"
         raise RamifyError(
-            f"no class of level {level} can move: expected two parents, one of them with two children; "
-            "choose another level with moving"
+            f"no class of {where} can move: expected two parents, one of them with two children"
         )
+
+
+def _moving(tree: Taxonomy, settings: Drift) -> int:
+    """The level whose classes move; 0 if none can."""
+    for level in [settings.moving] if settings.moving else range(tree.depth, 1, -1):
+        children = np.bincount(tree.up(level, level - 1))
+        if (children > 0).sum() > 1 and children.max() > 1:
+            return level
+    return 0
 
 
 def moves(tree: Taxonomy, rng: np.random.Generator, tasks: int, settings: Drift) -> tuple[Move, ...]:
     """At each task after the first some classes to another parent each; every parent keeps a child."""
-    level = settings.moving or tree.depth
+    level = _moving(tree, settings)
     above = tree.up(level, level - 1).copy()
     parents = np.unique(above)
     found: list[Move] = []

@@ -39,14 +39,14 @@ def gaussian(
 
     Tasks are equal parts of the stream, for evaluation alone: nothing changes where one ends.
     """
-    from scipy.special import ndtri
-
     enough(leaves, tree, 1, "gaussian")
     if tasks > len(leaves):
         raise RamifyError(f"{tasks} tasks for {len(leaves)} images: expected 1 to {len(leaves)}")
     peak = (draw_order(tree.leaves, rng) + 0.5) / tree.leaves
-    # The moments only rank the arrivals. `ndtri` makes normal draws of the generator's plainest ones.
-    moment = peak[leaves] + settings.width * ndtri(rng.random(len(leaves)))
+    # Normal draws of the generator's plainest ones (Box and Muller); the moments only rank the arrivals.
+    moment = np.sqrt(-2 * np.log1p(-rng.random(len(leaves)))) * np.cos(2 * np.pi * rng.random(len(leaves)))
+    moment *= settings.width
+    moment += peak[leaves]
     place = np.empty(len(leaves), np.int64)
     place[np.lexsort((rng.random(len(leaves)), moment))] = np.arange(len(leaves))
     return np.arange(len(leaves)), np.ones_like(leaves), place * tasks // len(leaves), place
