@@ -231,3 +231,11 @@ def _within(name: str, values: IntArray, limits: Any, shown: IntArray | None = N
     if len(wrong):
         found = (values if shown is None else shown)[wrong[0]]
         raise RamifyError(f"stream: {name} {found} at position {wrong[0]} is out of range")
+
+
+def told_levels(facts: Mapping[str, Any]) -> str:
+    """Which levels of its tree a run uses and how it counts them, as its config.json says; empty: all."""
+    stream = facts.get("stream")
+    if not isinstance(stream, dict) or not {"levels", "depth"} <= stream.keys():
+        return ""  # of an older run
+    return renumbered(stream["levels"], stream["depth"])
