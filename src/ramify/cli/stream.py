@@ -112,7 +112,11 @@ def _parser(argv: list[str]) -> argparse.ArgumentParser:
     add_leniency(show)
     show.add_argument("--seed", type=int, default=0, help="sets the order and the split (default: 0)")
     show.add_argument("--tasks", type=int, help="number of tasks (default: the paper's)")
-    show.add_argument("--levels", type=_levels, help="levels of the tree to use, such as 4,5")
+    show.add_argument(
+        "--levels",
+        type=_levels,
+        help="levels of the tree to use, such as 4,5, or =-2,-1 from the end of each leaf",
+    )
     show.add_argument(
         "--imbalance", type=float, help="images of the most frequent class for one of the least frequent"
     )
