@@ -106,7 +106,11 @@ def _parser(argv: list[str]) -> argparse.ArgumentParser:
     add_leniency(show)
     show.add_argument("--seed", type=int, default=0, help="sets the order and the split (default: 0)")
     show.add_argument("--tasks", type=int, help="number of tasks (default: the paper's)")
-    show.add_argument("--levels", type=_levels, help="levels of the tree to use, such as 4,5")
+    show.add_argument(
+        "--levels",
+        type=_levels,
+        help="levels of the tree to use, such as 4,5, or =-2,-1 from the end of each leaf",
+    )
     show.add_argument("--data-dir", type=Path, help="where datasets live (default: RAMIFY_DATA)")
     show.add_argument("--json", action="store_true", help="print data; draw only with --out")
     show.add_argument("--out", type=Path, metavar="FILE", help="the picture's file, .svg or .png")

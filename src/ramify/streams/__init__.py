@@ -4,6 +4,15 @@
 from ramify.streams import single_depth, multiple_depth, blurry  # noqa: F401, I001
 from ramify.streams.build import build_stream, default_tasks
 from ramify.streams.setup import SETUPS, Setup, find_setup
-from ramify.streams.stream import Stream, renumbered
+from ramify.streams.stream import Stream, renumbered, told_levels
 
-__all__ = ["SETUPS", "Setup", "Stream", "build_stream", "default_tasks", "find_setup", "renumbered"]
+__all__ = [
+    "SETUPS",
+    "Setup",
+    "Stream",
+    "build_stream",
+    "default_tasks",
+    "find_setup",
+    "renumbered",
+    "told_levels",
+]
