@@ -61,6 +61,11 @@ class Averaged(Answer):
         self._follow(trainer)
         return dict(self.average)
 
+    def own_weights(self, trainer: Trainer) -> Weights:
+        """The average itself, not a copy."""
+        self._follow(trainer)
+        return self.average
+
     def follow(self, change: Change) -> None:
         """The rows of the average follow as the network's own."""
         super().follow(change)
