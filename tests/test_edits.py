@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 
 from ramify import Learner, RamifyError, Taxonomy
 from ramify.learner.history import digest
-from ramify.memory import Memory
-from ramify.memory.votes import Votes
 from ramify.methods import METHODS
 from ramify.methods.editing import stores
 from test_learner import TOY, learner
@@ -56,8 +54,12 @@ def check(ours: Learner) -> None:
         assert sample.slot < 0 or trainer.memory["sample"][sample.slot] == sample.values["sample"]
         assert sample.cls in sample.labels
     votes = getattr(trainer.recipe.keep, "votes", None)
-    if votes is not None and len(votes.labels):
-        check_votes(votes, trainer.memory)
+    if votes is not None and len(votes.predictions):
+        cast = votes.predictions[votes.predictions >= 0]
+        assert alive.issuperset(cast.tolist())
+        assert (votes.predictions[trainer.memory.size :] == -1).all()
+        for level, column in enumerate(votes.predictions.T, 1):
+            assert (classes.level_of[column[column >= 0]] == level).all()
     if ours.levels:
         for decode in ("heads", "path", "joint", "crm", "up"):
             answer = ours.predict(TOY.images[:4], decode=decode)
@@ -66,18 +68,6 @@ def check(ours: Learner) -> None:
         for level in ours.levels:
             assert ours.predict_proba(TOY.images[:4], level).sum() == pytest.approx(4, abs=1e-3)
         ours.hierarchy()
-
-
-def check_votes(votes: Votes, memory: Memory) -> None:
-    """Against a count one by one."""
-    counts = np.zeros_like(votes.counts)
-    for slot, row in enumerate(votes.predictions.tolist()):
-        for cls in row:
-            if cls >= 0:
-                assert slot < memory.size
-                assert votes.labels[slot] == memory.classes[slot]
-                counts[memory.classes[slot], cls] += 1
-    assert (counts == votes.counts).all()
 
 
 def edit(ours: Learner, data: Any) -> str:

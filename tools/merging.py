@@ -4,7 +4,7 @@ python tools/merging.py garden --level 4 --pairs 8 --samples 2400
 python tools/merging.py FOLDER --size 64 --level 2 --pairs 30 --samples 4000
 
 Both learners take the same images in the same order. The pairs are drawn among labels with one parent
-(`--unlike`: with different ones). Printed are the accuracies at the level on the test images, the merged labels
+(`--unlike`: with different ones). Printed are the accuracies at the level on the test images, merged labels
 being the truth: of all of them, and of those of the pairs.
 """
 
