@@ -42,7 +42,7 @@ def seven_levels(leaves: int, seed: int = 0) -> list[tuple[str, ...]]:
     more = leaves - len(rows) - len(open_nodes)
     rows += [(*node, f"7.{i}") for i, node in enumerate(open_nodes)]
     rows += [(*open_nodes[int(rng.integers(len(open_nodes)))], f"7.more {i}") for i in range(more)]
-    return [rows[i] for i in rng.permutation(len(rows))]
+    return [rows[i] for i in rng.permutation(len(rows))[:leaves]]
 
 
 @st.composite

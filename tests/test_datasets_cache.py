@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from ramify.datasets import build, load, load_dataset
+from ramify.datasets import build, load_dataset, places
 from ramify.datasets.arrays import ArrayImages
 from ramify.datasets.cache import Contents, Origin, open_cache, open_or_build
 from ramify.datasets.decode import BrokenImage
@@ -254,18 +254,18 @@ def test_a_read_only_data_folder_keeps_its_cache_at_the_users(paint, tmp_path, m
     for name in ("train/a", "test/a"):
         paint(tmp_path / "data" / "set" / name / "1.png")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(load.os, "access", lambda *_: False)
+    monkeypatch.setattr(places.os, "access", lambda *_: False)
     dataset = load_dataset(tmp_path / "data" / "set", tmp_path / "data", image_size=8, progress=False)
     assert str(tmp_path / "cache" / "ramify" / "decoded") in str(dataset.train.images.filename)
 
 
 def test_data_root_follows_the_environment(tmp_path, monkeypatch):
     monkeypatch.setenv("RAMIFY_DATA", str(tmp_path / "r"))
-    assert load.data_root() == tmp_path / "r"
-    assert load.data_root(tmp_path / "d") == tmp_path / "d"
+    assert places.data_root() == tmp_path / "r"
+    assert places.data_root(tmp_path / "d") == tmp_path / "d"
     monkeypatch.delenv("RAMIFY_DATA")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "x"))
-    assert load.data_root() == tmp_path / "x" / "ramify"
+    assert places.data_root() == tmp_path / "x" / "ramify"
 
 
 def test_verify_finds_a_flipped_bit(paint, tmp_path):

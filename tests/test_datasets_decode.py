@@ -4,9 +4,9 @@ import zlib
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageOps
 
-from ramify.datasets.decode import MAX_PIXELS, BrokenImage, decode, quiet_pillow
+from ramify.datasets.decode import DRAFT, MAX_PIXELS, BrokenImage, decode, pixels, quiet_pillow
 
 RNG = np.random.default_rng(0)
 PIXELS = RNG.integers(0, 256, (8, 8, 3), dtype=np.uint8)
@@ -71,6 +71,69 @@ def test_exif_orientation_is_honoured():
     exif[0x0112] = 6  # the camera was turned: rotate by 90° clockwise
     found = decode(encode(Image.fromarray(PIXELS), "PNG", exif=exif), 8)
     np.testing.assert_array_equal(found, np.rot90(PIXELS, -1).transpose(2, 0, 1))
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "TIFF", "WEBP"])
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_every_orientation_is_as_pillow_turns_it(kind, orientation):
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    smooth = Image.fromarray(PIXELS[:6]).resize((48, 32), Image.Resampling.BICUBIC)
+    data = encode(smooth, kind, exif=exif, **({"quality": 95} if kind in ("JPEG", "WEBP") else {}))
+    with Image.open(io.BytesIO(data)) as image:
+        upright = ImageOps.exif_transpose(image).convert("RGB").resize((8, 8), Image.Resampling.BILINEAR)
+    expected = np.asarray(upright).transpose(2, 0, 1).astype(int)
+    assert np.abs(decode(data, 8) - expected).max() <= 1  # the passes of resizing are rounded in turn
+
+
+def photograph(kind, width, height):
+    """Something like a photograph (falling spectrum), and what is worst for drafts: noise and stripes."""
+    if kind == "noise":
+        return RNG.integers(0, 256, (height, width, 3), dtype=np.uint8)
+    if kind == "stripes":
+        return np.repeat(
+            (np.indices((height, width)).sum(0) // 7 % 2 * 255).astype(np.uint8)[..., None], 3, 2
+        )
+    slopes = np.hypot(np.fft.fftfreq(height)[:, None], np.fft.rfftfreq(width)[None])
+    waves = np.exp(2j * np.pi * RNG.random((3, *slopes.shape))) / np.maximum(slopes, 1 / width) ** 1.2
+    field = np.fft.irfft2(waves, s=(height, width)).transpose(1, 2, 0)
+    return (127 + 45 * field / field.std()).clip(0, 255).astype(np.uint8)
+
+
+@pytest.mark.parametrize(("kind", "mean"), [("photo", 0.3), ("stripes", 0.5), ("noise", 0.5)])
+@pytest.mark.parametrize("subsampling", [0, 2])
+def test_a_draft_of_a_large_jpeg_differs_by_rounding_alone(kind, mean, subsampling):
+    whole = Image.fromarray(photograph(kind, 1003, 759))  # no multiple of anything
+    data = encode(whole, "JPEG", quality=90, subsampling=subsampling)
+    with Image.open(io.BytesIO(data)) as image:
+        full = np.asarray(image.resize((20, 20), Image.Resampling.BILINEAR)).transpose(2, 0, 1).astype(int)
+    with Image.open(io.BytesIO(data)) as image:
+        assert image.draft(None, (DRAFT * 20, DRAFT * 20)) == ("RGB", (0, 0, 1003 / 8, 759 / 8))
+    difference = np.abs(decode(data, 20) - full)
+    assert difference.max() <= 3
+    assert difference.mean() <= mean
+
+
+def test_smaller_jpegs_are_decoded_whole():
+    data = encode(Image.fromarray(photograph("noise", 300, 159)), "JPEG", quality=90)
+    with Image.open(io.BytesIO(data)) as image:
+        full = np.asarray(image.resize((20, 20), Image.Resampling.BILINEAR)).transpose(2, 0, 1)
+    np.testing.assert_array_equal(decode(data, 20), full)
+
+
+def test_a_given_image_is_left_as_it_is():
+    data = encode(Image.fromarray(photograph("photo", 1003, 759)), "JPEG")
+    with Image.open(io.BytesIO(data)) as image:
+        pixels(image, 20)
+        assert image.size == (1003, 759)
+
+
+def test_a_banner_at_the_bottom_is_cut_off():
+    canvas = np.zeros((60, 40, 3), np.uint8)
+    canvas[40:] = 255
+    assert decode(encode(Image.fromarray(canvas)), 8, banner=20).max() == 0
+    with pytest.raises(BrokenImage, match="banner"):
+        decode(encode(Image.fromarray(canvas)), 8, banner=60)
 
 
 def test_any_shape_is_stretched():

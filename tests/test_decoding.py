@@ -16,7 +16,7 @@ from ramify import Learner, RamifyError
 from ramify.classes import Classes
 from ramify.datasets import load_dataset
 from ramify.hierarchy import DECODINGS, Ties, ancestors_in, decode
-from ramify.hierarchy.decode import OTHERS
+from ramify.hierarchy.ends import OTHERS, answer_ends
 from ramify.methods.checks import SIZE, Toy
 from ramify.runs.config import Config
 from ramify.runs.folder import RunFolder
@@ -52,7 +52,7 @@ def made_up(classes: Classes, rng: np.random.Generator) -> np.ndarray:
 @st.composite
 def answers(draw, every=False, found=False):
     """Classes met of a tree in some order, log-probabilities, and the ancestors by the tree or by votes."""
-    tree = draw(trees(max_depth=3))
+    tree = draw(trees(max_depth=3) | trees(max_depth=3, uneven=True))
     chosen = nodes(tree)
     if not every:
         chosen = draw(st.lists(st.sampled_from(chosen), min_size=1, unique=True))
@@ -114,17 +114,66 @@ def scores_joint(classes, p, ancestors, level):
 BY_LEVEL = {"heads": scores_heads, "crm": scores_crm, "joint": scores_joint}
 
 
+def end(classes, p, ancestors):
+    """The column at which an answer ends: of the first level whose best class has none below it."""
+    lines = {c: lineage(classes, ancestors, c) for c in range(len(classes))}
+    inner = {a for c, line in lines.items() for a in line.values() if a is not None and a != c}
+    met = {h: [int(c) for c in classes.of_level(h)] for h in classes.levels}
+
+    def doubt(h):
+        """How probably one of the level's classes is an ancestor of a leaf whose ancestor is not known."""
+        lost = [c for c in lines if c not in inner and h in lines[c] and lines[c][h] is None]
+        return 1 - (1 - 1 / len(met[h])) ** len(lost)
+
+    def kept(c):
+        """The mass that ends at a class, of what reaches its level."""
+        return 0.0 if c in inner else p[c] * (1 - doubt(int(classes.level_of[c])))
+
+    def mass(cls, level, finer):
+        """What the head of a finer level says of a class of `level` (None: of the unknown)."""
+        total, reached = 0.0, 1.0
+        for h in classes.levels:
+            if h < level:
+                continue
+            mine = [c for c in met[h] if lines[c].get(level) == cls and (cls is not None or h > level)]
+            if h == finer:
+                return total + reached * sum(p[c] for c in mine)
+            total += reached * sum(kept(c) for c in mine)
+            reached *= sum(p[c] - kept(c) for c in met[h])
+        raise AssertionError
+
+    def above(line, level):
+        return math.prod(1 / len(met[h]) if a is None else p[a] for h, a in line.items() if h < level)
+
+    for column, level in enumerate(classes.levels[:-1]):
+        scores = {}
+        for cls in met[level]:
+            scores[cls] = p[cls] * above(lines[cls], level) ** OTHERS
+        lost = [c for c in lines if level in lines[c] and lines[c][level] is None]
+        if lost:
+            scores[None] = max(above(lines[c], level) for c in lost) ** OTHERS / len(met[level])
+        for cls in scores:
+            for finer in classes.levels[column + 1 :]:
+                scores[cls] *= max(mass(cls, level, finer), np.finfo(float).tiny) ** OTHERS
+        best = max(scores, key=lambda cls: scores[cls])
+        if best is not None and best not in inner:
+            return column
+    return len(classes.levels) - 1
+
+
 def all_paths(classes, p, ancestors):
-    """Every path to a class below which there is none, and the geometric mean of its probabilities."""
-    found = {}
+    """Every path to a class below which there is none, of the right length, and its probability."""
+    found, column = {}, end(classes, p, ancestors)
     for cls in range(len(classes)):
         others = (lineage(classes, ancestors, c) for c in range(len(classes)) if c != cls)
         if any(cls in line.values() for line in others):
             continue
         line = lineage(classes, ancestors, cls)
+        if len(line) != column + 1:
+            continue
         factors = [1 / len(classes.of_level(h)) if c is None else p[c] for h, c in line.items()]
         row = [-1 if line.get(h) is None else line[h] for h in classes.levels]
-        found[tuple(row)] = math.prod(factors) ** (1 / len(factors))
+        found[tuple(row)] = math.prod(factors)
     return found
 
 
@@ -154,11 +203,62 @@ def test_the_path_is_the_most_probable_of_all(case):
 @given(answers())
 def test_up_is_the_finest_answer_and_its_ancestors(case):
     _, classes, log, ancestors = case
-    finest = classes.levels[-1]
     for row, p in zip(decode("up", classes, log, ancestors), np.exp(log), strict=True):
-        leaf = max(map(int, classes.of_level(finest)), key=lambda c: p[c])
-        line = lineage(classes, ancestors, leaf)
-        assert row.tolist() == [-1 if line[h] is None else line[h] for h in classes.levels]
+        paths = list(all_paths(classes, p, ancestors))
+        assert tuple(row) == max(paths, key=lambda path: p[[c for c in path if c >= 0][-1]])
+
+
+@MANY
+@given(trees(min_depth=2, uneven=True) | trees(min_depth=2), st.integers(0, 10**6))
+def test_with_heads_that_are_right_an_answer_ends_by_the_masses_of_classes(tree, seed):
+    """Heads from one distribution over leaves: nothing but the probabilities of classes decides."""
+    rows = [tree.path(leaf) for leaf in range(tree.leaves) if not tree.leaf_open[leaf]]
+    leaves = np.random.default_rng(seed).dirichlet(np.full(len(rows), 0.5), IMAGES) + 1e-9
+    classes = meet(nodes(tree))
+    log, whole = np.empty((IMAGES, len(classes))), np.empty((IMAGES, len(classes)))
+    for cls, (level, name) in enumerate(nodes(tree)):
+        mine = [len(row) >= level and row[level - 1] == name for row in rows]
+        whole[:, cls] = leaves[:, mine].sum(1)
+        log[:, cls] = np.log(whole[:, cls] / leaves[:, [len(row) >= level for row in rows]].sum(1))
+    ancestors = ancestors_in(tree, classes)
+    ends = answer_ends(log, ancestors)
+    for image in range(IMAGES):
+        for column, level in enumerate(classes.levels):
+
+            def score(cls, column=column, image=image):
+                above = math.prod(whole[image, a] for a in ancestors[cls, :column]) ** OTHERS
+                return above * whole[image, cls] ** (1 + OTHERS * (len(classes.levels) - 1 - column))
+
+            best = max(map(int, classes.of_level(level)), key=score)
+            if classes.labels[best] in {row[-1] for row in rows if len(row) == level}:
+                break
+        assert ends[image] == column
+
+
+def test_a_class_without_children_is_not_favoured():
+    """Noisy heads, the finer the noisier: of images that go on few end early, of those that end most do."""
+    rng = np.random.default_rng(0)
+    rows = [(f"{i}", f"{i}.{j}") for i in range(5) for j in range(20)] + [(f"end {i}",) for i in range(5)]
+    tree = Taxonomy.from_rows(rows)
+    classes = meet(nodes(tree))
+    ancestors, n = ancestors_in(tree, classes), 2000
+    truth = rng.integers(10, size=n)  # of level 1; the last five have no children
+    log = rng.normal(size=(n, len(classes)))
+    log[np.arange(n), truth] += 3.0
+    log[np.arange(n), 10 + 20 * (truth % 5) + rng.integers(20, size=n)] += np.where(truth < 5, 2.0, 0.0)
+    for level in classes.levels:
+        own = classes.of_level(level)
+        log[:, own] -= np.logaddexp.reduce(log[:, own], axis=1, keepdims=True)
+    said = decode("path", classes, log, ancestors)
+    early = said[:, 1] < 0
+    # The same by the mean of the log-probabilities on each path, whatever its length
+    best = log[:, 10:].reshape(n, 5, 20).max(2)
+    before = log[:, 5:10].max(1) > ((log[:, :5] + best) / 2).max(1)
+    assert before[truth < 5].mean() > 2 * early[truth < 5].mean()
+    assert early[truth < 5].mean() < 0.12
+    assert early[truth >= 5].mean() > 0.88
+    right = said[:, 0] == truth
+    assert abs(right[truth < 5].mean() - right[truth >= 5].mean()) < 0.05
 
 
 # ---- properties
@@ -171,12 +271,18 @@ def test_sure_heads_that_agree_are_read_alike_by_all(case, data):
     log = np.full((IMAGES, len(classes)), -np.inf)
     truth = np.full((IMAGES, tree.depth), -1)
     for i in range(IMAGES):
-        names = tree.path(data.draw(st.integers(0, tree.leaves - 1)))
-        truth[i] = [classes.find(h, name) for h, name in enumerate(names, 1)]
-        log[i, truth[i]] = 0.0
+        closed = np.flatnonzero(~tree.leaf_open).tolist()
+        names = tree.path(data.draw(st.sampled_from(closed)))
+        truth[i, : len(names)] = [classes.find(h, name) for h, name in enumerate(names, 1)]
+        log[i, truth[i, : len(names)]] = 0.0
+        for h in range(len(names) + 1, tree.depth + 1):  # a head that was never asked about it
+            log[i, classes.of_level(h)] = -np.log(tree.sizes[h - 1])
     for way in DECODINGS:
         with np.errstate(invalid="ignore"):
-            np.testing.assert_array_equal(decode(way, classes, log, ancestors_in(tree, classes)), truth, way)
+            said = decode(way, classes, log, ancestors_in(tree, classes))
+        if way not in ("path", "up"):  # the others answer at every level
+            said = np.where(truth >= 0, said, -1)
+        np.testing.assert_array_equal(said, truth, way)
 
 
 @MANY
@@ -194,10 +300,10 @@ def test_path_and_up_lie_on_one_path(case, way):
 @given(answers(every=True))
 def test_of_a_whole_tree_path_and_up_are_whole_paths(case):
     tree, classes, log, _ = case
-    paths = {tree.path(leaf) for leaf in range(tree.leaves)}
+    paths = {tree.path(leaf) for leaf in np.flatnonzero(~tree.leaf_open)}
     for way in ("path", "up"):
         for row in decode(way, classes, log, ancestors_in(tree, classes)):
-            assert tuple(classes.labels[c] for c in row) in paths
+            assert tuple(classes.labels[c] for c in row if c >= 0) in paths
 
 
 @MANY
@@ -219,6 +325,23 @@ def test_every_answer_is_of_its_level(case):
             met = chosen[:, column][chosen[:, column] >= 0]
             assert set(met.tolist()) <= set(classes.of_level(level).tolist())
             assert len(met) == IMAGES or way in ("path", "up")
+
+
+@MANY
+@given(answers(), st.data())
+def test_a_class_that_has_ended_is_as_if_never_met(case, data):
+    tree, classes, log, _ = case
+    gone = data.draw(st.sampled_from(range(len(classes))))
+    kept = np.delete(np.arange(len(classes)), gone)
+    classes.end(gone)
+    if not len(kept):
+        return
+    rest = meet((int(classes.level_of[c]), classes.labels[c]) for c in kept)
+    log[:, gone] = -np.inf
+    for way in DECODINGS:
+        said = decode(way, classes, log, ancestors_in(tree, classes))
+        as_if = decode(way, rest, log[:, kept], ancestors_in(tree, rest))
+        np.testing.assert_array_equal(said, np.append(kept, -1)[as_if], way)
 
 
 def test_heads_that_are_sure_and_contradict_each_other_are_read_by_all():

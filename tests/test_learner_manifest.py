@@ -74,9 +74,8 @@ def test_a_manifest_in_two_parts_is_learned_as_in_one(photos, capsys):
     assert same(weights(whole._trainer), weights(direct._trainer))
 
 
-def test_accuracy_is_counted_before_learning(photos, monkeypatch):
+def test_accuracy_is_counted_before_learning(photos):
     folder, lines = photos
-    monkeypatch.setattr("ramify.learner.manifest.CHUNK", 8)
     assert learn(folder, lines, "model") == 0
     (entry,) = model(folder / "model").notes["learn"]["log"]
     assert entry["samples"] == 80
@@ -88,8 +87,8 @@ def test_accuracy_is_counted_before_learning(photos, monkeypatch):
         {1: 0, 2: 0},
         {1: 0, 2: 0},
     )
-    for start in range(0, 80, 8):
-        part = slice(start, start + 8)
+    for start in range(0, 80, 4):  # a stream batch
+        part = slice(start, start + 4)
         images, labels, levels = TOY.images[part], TOY.labels[part], TOY.levels[part]
         for i, (label, level) in enumerate(zip(labels, levels, strict=True)):
             if level in twin.levels and label in twin.labels(level):
@@ -516,7 +515,8 @@ def test_answers_go_to_files(asked, capsys):
                 rows = list(csv.DictReader(out.read_text().splitlines()))
             else:
                 rows = pytest.importorskip("pyarrow.parquet").read_table(out).to_pylist()
-            assert list(rows[0]) == ["image", "level1", "probability1", "level2", "probability2", "error"]
+            columns = [f"{name}{h}" for h in (1, 2) for name in ("level", "probability", "confidence")]
+            assert list(rows[0]) == ["image", *columns, "new", "error"]
             assert [row["image"] for row in rows] == list(map(str, names))
             assert [rows[0]["level1"], rows[2]["level1"]] == answer.labels[1]
             assert float(rows[0]["probability1"]) == pytest.approx(answer.probabilities[1][0], abs=1e-4)

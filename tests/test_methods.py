@@ -15,8 +15,8 @@ from ramify.learner import Learner
 from ramify.memory import Everything, Memory, Sample, arrived
 from ramify.methods import METHODS, Answer, Method, Trainer, find_method, make_settings
 from ramify.methods import settings as settings_module
-from ramify.methods.averaging import Averaged
 from ramify.methods.bic import BicSettings
+from ramify.methods.canopy import FoundTree
 from ramify.methods.checks import (
     CHECKS,
     SETTINGS,
@@ -183,7 +183,7 @@ def test_bias_layers_find_a_known_distortion():
         image = torch.full((3, SIZE, SIZE), i % 256, dtype=torch.uint8)
         image[0, 0, 0] = i // 256
         trainer.recipe.keep.set_aside(trainer).add(Sample(image, (label,), label))
-    trainer.look = lambda images: seen[images[:, 1, 0, 0].long() + 256 * images[:, 0, 0, 0].long()]
+    trainer.look = lambda images, weights: seen[images[:, 1, 0, 0].long() + 256 * images[:, 0, 0, 0].long()]
     layers.BATCH, layers.LR = 400, 1e-2
     layers.fit(trainer)
     assert layers.alpha[2:].tolist() == pytest.approx([1 / 3] * 2, abs=0.08)
@@ -211,7 +211,6 @@ def test_gdumb_trains_a_fresh_model_each_time_it_is_asked(monkeypatch):
     template = trainer._template.state_dict()
     for fresh, optimizer in starts:
         assert optimizer["moments"] == {}
-        assert optimizer["steps"] == 0
         assert all(torch.equal(fresh[f"backbone.{name}"], value) for name, value in template.items())
     trained = weights(trainer)
     assert not torch.equal(trained["backbone.first.weight"], template["first.weight"])
@@ -266,7 +265,7 @@ def test_rm_trains_on_memory_when_a_task_ends():
 
 FACTS = {  # what is not by default
     "bic": {"task_free": False, "trains_when_asked": True},
-    "canopy": {"decode": "joint"},
+    "canopy": {"decode": "joint", "average": 0.998},
     "ewc++": {"task_free": False},
     "rm": {"task_free": False, "memory_epochs": "task ends"},
     "gdumb": {"trains_when_asked": True, "memory_epochs": "answers"},
@@ -278,7 +277,7 @@ FACTS = {  # what is not by default
     },
     "pl-fms-t": {"told_paths": True},
 }
-FIELDS = ("task_free", "told_paths", "offline", "trains_when_asked", "memory_epochs")
+FIELDS = ("task_free", "average", "decode", "told_paths", "offline", "trains_when_asked", "memory_epochs")
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -289,8 +288,8 @@ def test_what_is_said_of_a_method_is_so(name):
         assert getattr(method, fact) == FACTS.get(name, {}).get(fact, getattr(default, fact)), fact
     assert method.task_free == (recipe.consolidate is None)
     assert method.task_free != ("Not task-free" in inspect.getdoc(method.build))
-    own_answer = type(recipe.answer).weights is not Answer.weights and not isinstance(recipe.answer, Averaged)
-    assert method.trains_when_asked == own_answer
+    own_answer = type(recipe.answer).weights is not Answer.weights
+    assert method.trains_when_asked == (own_answer and not isinstance(recipe.answer, FoundTree))
     assert method.offline == isinstance(recipe.keep, Everything)
     when = "answers" if isinstance(recipe.answer, FreshModel) else "task ends"
     assert method.memory_epochs == (when if isinstance(recipe.answer, MemoryEpochs) else "never")

@@ -6,13 +6,14 @@ import dataclasses
 import difflib
 import functools
 import json
+import math
 import operator
 import reprlib
 import types
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from ramify.errors import RamifyError
 
@@ -21,6 +22,22 @@ T = TypeVar("T")
 MOST = 2**63  # whole numbers lie below it, on either side of 0
 _REPR = reprlib.Repr()
 _REPR.maxstring = _REPR.maxother = 60
+
+
+class Bounds(NamedTuple):
+    """Which values of a field make sense, and how to say so."""
+
+    holds: Callable[[Any], bool]
+    words: str
+
+
+Positive = Annotated[float, Bounds(lambda value: 0 < value < math.inf, "above 0")]
+NotNegative = Annotated[float, Bounds(lambda value: 0 <= value < math.inf, "0 or more")]
+Share = Annotated[float, Bounds(lambda value: 0 <= value <= 1, "between 0 and 1")]
+Decay = Annotated[float, Bounds(lambda value: 0 < value <= 1, "above 0 and up to 1")]
+Percentage = Annotated[float, Bounds(lambda value: 0 <= value <= 100, "a percentage from 0 to 100")]
+Count = Annotated[int, Bounds(lambda value: value >= 1, "a whole number, at least 1")]
+Whole = Annotated[int, Bounds(lambda value: value >= 0, "a whole number, at least 0")]
 
 
 class Typed:
@@ -84,7 +101,7 @@ def no_field(where: str, key: str, known: Iterable[str]) -> RamifyError:
 @functools.cache
 def _hints(cls: type[Any]) -> dict[str, Any]:
     """The declared types of a dataclass's fields, by name."""
-    return typing.get_type_hints(cls)
+    return typing.get_type_hints(cls, include_extras=True)
 
 
 def _needed(field: dataclasses.Field[Any]) -> bool:
@@ -105,6 +122,12 @@ def typed(hint: Any, value: Any, where: str) -> Any:
             return None
         hint = next(o for o in options if o is not type(None))
         origin, options = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Annotated:
+        found = typed(options[0], value, where)
+        for bounds in options[1:]:
+            if isinstance(bounds, Bounds) and not bounds.holds(found):
+                raise RamifyError(f"{where} is {shown(value)}; it must be {bounds.words}")
+        return found
     if origin is Literal:
         if isinstance(value, str) and value in options:
             return value

@@ -12,7 +12,7 @@ from ramify.errors import RamifyError
 if TYPE_CHECKING:
     from ramify.learner.asking import Answer, Told
 
-KINDS = (".csv", ".json", ".jsonl", ".parquet")
+KINDS = (".csv", ".json", ".jsonl", ".parquet", ".html")
 
 
 def check_kind(path: Path) -> None:
@@ -42,11 +42,25 @@ def line(answer: Answer, levels: Sequence[int], one_path: bool) -> str:
         h: answer.top.get(h) or [answer.levels[h]] for h in levels if h in answer.levels or h in answer.top
     }
     words = {h: ", ".join(f"{label} {value:.2f}" for label, value in best) for h, best in told.items()}
+    new = next((h for h in levels if h in answer.new), None)  # what looks new there, does below as well
+    if new is not None:
+        words[new] = f"{words[new]} new?" if new in words else "new?"
     if not words:
         return f"{answer.image}: no answer at level {', '.join(map(str, levels))}"
     if (one_path and not answer.top) or len(levels) == 1:
-        return f"{answer.image}: {' > '.join(words.values())}"
-    return f"{answer.image}: " + " | ".join(f"level {h}: {text}" for h, text in words.items())
+        text = " > ".join(words.values())
+    else:
+        text = " | ".join(f"level {h}: {text}" for h, text in sorted(words.items()))
+    return f"{answer.image}: {text}{_why(answer)}"
+
+
+def _why(answer: Answer) -> str:
+    """A line for each stored image that is like it."""
+    found = (" > ".join(str(label) for _, label in sorted(r.labels.items())) for r in answer.reasons)
+    return "".join(
+        f"\n    like a stored {label} ({reason.similarity:.2f})"
+        for label, reason in zip(found, answer.reasons, strict=True)
+    )
 
 
 def as_dict(answer: Answer, levels: Sequence[int]) -> dict[str, Any]:
@@ -56,11 +70,21 @@ def as_dict(answer: Answer, levels: Sequence[int]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for h in levels:
         entry = dict(_told(answer.levels[h])) if h in answer.levels else {}
+        if h in answer.confidences:
+            entry["confidence"] = round(answer.confidences[h], 4)
         if h in answer.top:
             entry["top"] = [_told(told) for told in answer.top[h]]
         if entry:
             found[str(h)] = entry
-    return {"image": answer.image, "levels": found}
+    about: dict[str, Any] = {"image": answer.image, "levels": found}
+    if answer.new:
+        about["new"] = list(answer.new)
+    if answer.reasons:
+        about["why"] = [
+            {"labels": reason.labels, "similarity": round(reason.similarity, 4), "agrees": reason.agrees}
+            for reason in answer.reasons
+        ]
+    return about
 
 
 def as_row(answer: Answer, levels: Sequence[int], top: int) -> dict[str, Any]:
@@ -68,16 +92,19 @@ def as_row(answer: Answer, levels: Sequence[int], top: int) -> dict[str, Any]:
     row: dict[str, Any] = {"image": answer.image}
     for h in levels:
         row[f"level{h}"], row[f"probability{h}"] = _cells(answer.levels.get(h))
+        sure = answer.confidences.get(h)
+        row[f"confidence{h}"] = None if sure is None else round(sure, 4)
         best = answer.top.get(h, [])
         for k in range(1, top + 1):
             told = best[k - 1] if k <= len(best) else None
             row[f"level{h}.top{k}"], row[f"probability{h}.top{k}"] = _cells(told)
-    return row | {"error": answer.error}
+    return row | {"new": " ".join(map(str, answer.new)) or None, "error": answer.error}
 
 
 def write(answers: Sequence[Answer], levels: Sequence[int], top: int, path: Path) -> None:
     """Write all answers to a file of the kind that its name says."""
     from ramify.files import write_atomic
+    from ramify.learner.page import answers_page
     from ramify.reports.export import csv_text, write_parquet
 
     kind = path.suffix.lower()
@@ -85,6 +112,8 @@ def write(answers: Sequence[Answer], levels: Sequence[int], top: int, path: Path
         write_atomic(path, csv_text([as_row(answer, levels, top) for answer in answers]))
     elif kind == ".parquet":
         write_parquet([as_row(answer, levels, top) for answer in answers], path)
+    elif kind == ".html":
+        write_atomic(path, answers_page(answers, levels))
     elif kind == ".json":
         write_atomic(path, json.dumps([as_dict(answer, levels) for answer in answers], indent=1) + "\n")
     else:

@@ -76,7 +76,8 @@ def _parser() -> argparse.ArgumentParser:
         default="final_accuracy",
         metavar="NAME",
         help="what to compare (default: final_accuracy): balanced_accuracy, auc, average_accuracy, "
-        "forgetting, consistency, path_accuracy, severity, updates, seconds, peak_memory, decoded.WAY "
+        "forgetting, consistency, path_accuracy, severity, fpa, tice, wap, hp_micro, hr_micro, hf1_micro (or "
+        "_macro), updates, seconds, peak_memory, decoded.WAY "
         "(heads, path, crm, up, joint; path-true, … through the dataset's tree), or package.module:name for "
         "your own",
     )

@@ -57,6 +57,7 @@ def _load(args: argparse.Namespace) -> Dataset:
         skip_broken=args.skip_broken,
         any_counts=args.any_counts,
         pad=args.pad,
+        thorough=args.action in ("get", "check"),
     )
 
 

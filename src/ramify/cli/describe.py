@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,8 +58,8 @@ def _print(learner: Learner, model: Path, everything: bool) -> None:
         return
     if not learner.samples and learner.taxonomy is not None:
         console.print(
-            f"the network of a run on images of {params['image_size']} pixels; taught on, its memory begins "
-            f"empty. {model / 'report.html'} tells how it learned",
+            f"the network of a run on {_takes(learner)}; taught on, its memory begins empty. "
+            f"{model / 'report.html'} tells how it learned",
             soft_wrap=True,
         )
         if told := run_levels(model):
@@ -66,7 +67,7 @@ def _print(learner: Learner, model: Path, everything: bool) -> None:
         console.print(render(learner.taxonomy, "Its label tree", everything))
         return
     console.print(
-        f"{_name(params['method'])} on images of {params['image_size']} pixels: {learner.samples:,} samples, "
+        f"{_name(params['method'])} on {_takes(learner)}: {learner.samples:,} samples, "
         f"{learner.updates:,} updates, memory for {params['memory_size']:,} images",
         soft_wrap=True,
     )
@@ -74,6 +75,9 @@ def _print(learner: Learner, model: Path, everything: bool) -> None:
     if entries := accuracy_log(learner):
         console.print("Right before learning, %:")
         console.print(_log(entries))
+    if any(told.answers for told in learner.calibration().values()):
+        console.print("Right before learning by the probability that was given, % (answers):")
+        console.print(_calibration(learner))
     tree = learner.hierarchy()
     title = "The tree that the model's answers make"
     console.print(render(tree, title, everything, [len(learner.labels(h)) for h in learner.levels]))
@@ -81,6 +85,13 @@ def _print(learner: Learner, model: Path, everything: bool) -> None:
         console.print(
             f"weakly tied: {child} to {parent} ({support:.0%} of its stored images)", soft_wrap=True
         )
+
+
+def _takes(learner: Learner) -> str:
+    params = learner.get_params()
+    if params["features"] is not None:
+        return f"features of {params['features']:,} values"
+    return f"images of {params['image_size']} pixels"
 
 
 def _facts(learner: Learner) -> dict[str, Any]:
@@ -91,6 +102,7 @@ def _facts(learner: Learner) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "method": _name(params["method"]),
         "image_size": params["image_size"],
+        "features": params["features"],
         "memory_size": params["memory_size"],
         "samples": learner.samples,
         "updates": learner.updates,
@@ -102,6 +114,7 @@ def _facts(learner: Learner) -> dict[str, Any]:
             for h in learner.levels
         },
         "log": accuracy_log(learner),
+        "calibration": {str(h): asdict(told) for h, told in learner.calibration().items()},
         "taxonomy": None,
         "found_tree": [],
         "weak_ties": [],
@@ -154,3 +167,36 @@ def _name(method: Any) -> str:
     from ramify.learner.saving import name_of
 
     return name_of(method)
+
+
+def _calibration(learner: Learner) -> Table:
+    """The reliability curve of each level, its calibration error, and how many new labels were noticed."""
+    from rich.table import Table
+
+    from ramify.evaluation.calibration import BINS
+
+    levels = learner.calibration()
+    table = Table("probability", box=None, pad_edge=False)
+    for level in levels:
+        table.add_column(f"level {level}", justify="right")
+    for b in range(BINS):
+        bins = [[x for x in told.reliability if _bin(x.probability) == b] for told in levels.values()]
+        if any(bins):
+            cells = [_share(x[0].accuracy, f" ({x[0].count:,})") if x else "" for x in bins]
+            table.add_row(f"{b / BINS:.1f} to {(b + 1) / BINS:.1f}", *cells)
+    table.add_row("all", *(_share(told.accuracy, f" ({told.answers:,})") for told in levels.values()))
+    table.add_row("ECE", *(_share(told.ece) for told in levels.values()))
+    if any(told.new for told in levels.values()):
+        noticed = (_share(told.noticed, f" ({told.new:,})") for told in levels.values())
+        table.add_row("new labels noticed", *noticed)
+    return table
+
+
+def _bin(probability: float) -> int:
+    from ramify.evaluation.calibration import BINS
+
+    return min(int(probability * BINS), BINS - 1)
+
+
+def _share(value: float | None, more: str = "") -> str:
+    return "" if value is None else f"{100 * value:.1f}{more}"

@@ -48,9 +48,22 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--image-size", type=int, help="images are stretched to this side; default 64")
     parser.add_argument("--memory-size", type=int, help="images kept for rehearsal; default 2000")
     parser.add_argument(
-        "--network", help="resnet18, resnet34 or package.module:factory; default a narrow resnet18"
+        "--network",
+        help="resnet18, resnet34, efficientnet-lite0, timm:NAME or package.module:factory; default a narrow "
+        "resnet18",
+    )
+    parser.add_argument(
+        "--freeze",
+        metavar="all|STAGES",
+        help="do not train the network, or its first stages: encode images once",
     )
     parser.add_argument("--seed", type=int, help="default 0")
+    parser.add_argument(
+        "--ask",
+        type=float,
+        metavar="SHARE",
+        help="of the samples, asked before they are learned; default 1, which costs about 3%%",
+    )
     parser.add_argument(
         "--set",
         metavar="NAME=VALUE",
@@ -69,7 +82,7 @@ def main(argv: list[str]) -> int:
     from ramify.learner.manifest import Lesson, teach
     from ramify.signals import Listening
 
-    names = ("method", "image_size", "memory_size", "seed")
+    names = ("method", "image_size", "memory_size", "freeze", "seed", "ask")
     given = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
     given |= _settings(args.set, args.network)
     seconds("--save-every", args.save_every)
@@ -120,7 +133,7 @@ def _learner(args: argparse.Namespace, given: dict[str, Any]) -> Learner:
     return learner
 
 
-_FIXED = ("method", "image_size", "seed")  # what is not in the settings
+_FIXED = ("method", "image_size", "seed", "ask")  # what is not in the settings
 
 
 def _settings(pairs: list[str], network: str | None) -> dict[str, Any]:

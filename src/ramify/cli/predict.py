@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from ramify.learner.asking import Answer
     from ramify.learner.learner import Decode
 
-ONE_PATH = ("path", "up")  # the ways whose labels lie on one path through the tree
-
 
 def main(argv: list[str]) -> int:
     """Run `ramify predict`."""
@@ -24,12 +22,14 @@ def main(argv: list[str]) -> int:
 
     from ramify.cli.answers import as_dict, check_kind, line, run_levels, write
     from ramify.learner import Learner
-    from ramify.learner.asking import ask, named_images
+    from ramify.learner.asking import Question, ask, named_images
+    from ramify.learner.sure import ONE_PATH, check_confidence
 
     if args.to is not None:
         check_kind(args.to)
-    if args.top is not None and args.top < 1:
-        raise RamifyError(f"--top is {args.top}; it is a number of labels, from 1")
+    for name, value in (("top", args.top), ("why", args.why)):
+        if value is not None and value < 1:
+            raise RamifyError(f"--{name} is {value}; it is a number from 1")
     learner = Learner.load(args.model, device=args.device, network=args.network, own_code=args.own_code)
     if args.level is not None and args.level not in learner.levels:
         raise RamifyError(
@@ -38,10 +38,12 @@ def main(argv: list[str]) -> int:
     levels = learner.levels if args.level is None else (args.level,)
     if told := run_levels(args.model):
         sys.stderr.write(f"{told}\n")
-    top = args.top or 0
+    if args.confidence is not None:
+        check_confidence(learner._trainer, args.confidence)
     way: Decode = args.decode or "path"
+    question = Question(way, args.top or 0, args.confidence, args.why or 0)
     answers: list[Answer] = []
-    for answer in ask(learner, named_images(args.images, args.from_dir), way, top):
+    for answer in ask(learner, named_images(args.images, args.from_dir), question):
         answers.append(answer)
         if answer.error is not None:
             sys.stderr.write(f"{line(answer, levels, False)}\n")
@@ -53,7 +55,7 @@ def main(argv: list[str]) -> int:
         sys.stdout.write(json.dumps([as_dict(answer, levels) for answer in answers], indent=1) + "\n")
     bad = sum(answer.error is not None for answer in answers)
     if args.to is not None:
-        write(answers, levels, top, args.to)
+        write(answers, levels, question.top, args.to)
         sys.stderr.write(f"{len(answers) - bad:,} answers are in {args.to}\n")
     if bad:
         sys.stderr.write(f"{bad:,} of {len(answers):,} images cannot be used; the others are answered\n")
@@ -77,8 +79,26 @@ def _parser() -> argparse.ArgumentParser:
     add("--images", dest="from_dir", metavar="DIR", type=Path, help="where the paths of a .csv or - begin")
     add("--level", type=int, help="answer at this level only")
     add("--top", type=int, metavar="K", help="the K most probable labels of each level's head")
+    add(
+        "--confidence",
+        type=float,
+        metavar="SHARE",
+        help="answer only as finely as the model is sure, 0.9: nine of ten right (by its own log of answers "
+        "before learning)",
+    )
+    add(
+        "--why",
+        type=int,
+        metavar="K",
+        help="the K stored images most like it; --to .html shows them",
+    )
     add("--json", action="store_true", help="print JSON")
-    add("--to", metavar="FILE", type=Path, help="write .csv, .json, .jsonl or .parquet instead of printing")
+    add(
+        "--to",
+        metavar="FILE",
+        type=Path,
+        help="write .csv, .json, .jsonl, .parquet or a page .html instead of printing",
+    )
     way = parser.add_mutually_exclusive_group()
     way.add_argument(
         "--decode",

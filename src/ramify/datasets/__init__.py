@@ -12,7 +12,8 @@ from ramify.datasets import (
     tiny_imagenet,
 )
 from ramify.datasets.dataset import Dataset, Split
-from ramify.datasets.load import data_root, dataset_tree, is_present, load_dataset
+from ramify.datasets.load import dataset_tree, is_present, load_dataset
+from ramify.datasets.places import data_root
 from ramify.datasets.registry import SOURCES, Source, find_source, register
 
 __all__ = [

@@ -24,6 +24,21 @@ FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "AVIF", "BMP", "TIFF", "PPM")
 
 MAX_PIXELS = 80_000_000
 
+DRAFT = 4
+"""With so many decoded pixels a side for each one that is kept, a draft differs by rounding alone."""
+ORIENTATION = 0x0112
+_TURN = Image.Transpose
+TURNS = {
+    2: _TURN.FLIP_LEFT_RIGHT,
+    3: _TURN.ROTATE_180,
+    4: _TURN.FLIP_TOP_BOTTOM,
+    5: _TURN.TRANSPOSE,
+    6: _TURN.ROTATE_270,
+    7: _TURN.TRANSVERSE,
+    8: _TURN.ROTATE_90,
+}
+"""What turns an image upright, by its EXIF orientation."""
+
 _QUIET = threading.RLock()
 
 
@@ -72,7 +87,11 @@ def decode(source: Path | bytes, size: int, banner: int = 0) -> NDArray[np.uint8
     with Image.open(io.BytesIO(data), formats=_formats(data)) as image:
         if image.width * image.height > MAX_PIXELS:
             raise BrokenImage(f"{image.width}×{image.height} pixels, more than {MAX_PIXELS:,}")
-        return pixels(image, size, banner)
+        if banner:
+            return pixels(_cut(image, banner), size)
+        # A large JPEG is decoded at 1/2, 1/4 or 1/8 of its sides, the least that has DRAFT times the size.
+        drafted = image.draft(None, (DRAFT * size, DRAFT * size))
+        return pixels(image, size, drafted and drafted[1])
 
 
 def _formats(data: bytes) -> tuple[str, ...]:
@@ -81,13 +100,18 @@ def _formats(data: bytes) -> tuple[str, ...]:
     avif = b"avif" in brands or b"avis" in brands
     if not avif and any(brand in brands for brand in _HEIC_BRANDS):
         return _heif()
-    Image.init()
-    if avif and "AVIF" not in Image.OPEN:
+    if avif and "AVIF" not in _common():
         raise BrokenImage("AVIF needs Pillow 11.3 or newer: pip install 'pillow>=11.3'")
-    return tuple(name for name in FORMATS if name in Image.OPEN)
+    return _common()
 
 
 _HEIC_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")
+
+
+@cache
+def _common() -> tuple[str, ...]:
+    Image.init()
+    return tuple(name for name in FORMATS if name in Image.OPEN)
 
 
 @cache
@@ -102,21 +126,39 @@ def _heif() -> tuple[str, ...]:
 
 
 @telling_damage()
-def pixels(image: Image.Image, size: int, banner: int = 0) -> NDArray[np.uint8]:
-    """A Pillow image as uint8 [3, size, size], upright (EXIF), on white where transparent."""
-    if image.width == 0 or image.height <= banner:
+def pixels(
+    image: Image.Image, size: int, box: tuple[float, float, float, float] | None = None
+) -> NDArray[np.uint8]:
+    """A Pillow image, or a box of it, as uint8 [3, size, size], upright (EXIF), white where transparent."""
+    if 0 in image.size:
         raise BrokenImage(f"{image.width}×{image.height} pixels, so none at all")
-    upright = _rgb(ImageOps.exif_transpose(image))
-    if banner:
-        upright = upright.crop((0, 0, upright.width, upright.height - banner))
-    return stretch(upright, size)
+    image.load()  # some formats turn themselves upright here, and then say so
+    turn = TURNS.get(image.getexif().get(ORIENTATION, 1))
+    square = _square(_rgb(image), size, box)  # a square is turned at less cost than the photograph
+    return _array(square if turn is None else square.transpose(turn))
 
 
 def stretch(image: Image.Image, size: int) -> NDArray[np.uint8]:
     """An RGB image as uint8 [3, size, size], resized without regard to its aspect (antialiased bilinear)."""
-    if image.size != (size, size):
-        image = image.resize((size, size), Image.Resampling.BILINEAR)
+    return _array(_square(image, size, None))
+
+
+def _square(image: Image.Image, size: int, box: tuple[float, float, float, float] | None) -> Image.Image:
+    if image.size == (size, size) and box in (None, (0, 0, size, size)):
+        return image
+    return image.resize((size, size), Image.Resampling.BILINEAR, box)
+
+
+def _array(image: Image.Image) -> NDArray[np.uint8]:
     return np.asarray(image).transpose(2, 0, 1)
+
+
+def _cut(image: Image.Image, banner: int) -> Image.Image:
+    """The image, upright, without the rows at its bottom."""
+    upright = ImageOps.exif_transpose(image)
+    if upright.height <= banner:
+        raise BrokenImage(f"{upright.width}×{upright.height} pixels: nothing is above its banner of {banner}")
+    return upright.crop((0, 0, upright.width, upright.height - banner))
 
 
 def _rgb(image: Image.Image) -> Image.Image:
@@ -127,4 +169,4 @@ def _rgb(image: Image.Image) -> Image.Image:
     if image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info:
         layer = image.convert("RGBA")
         return Image.alpha_composite(Image.new("RGBA", layer.size, "white"), layer).convert("RGB")
-    return image.convert("RGB")
+    return image if image.mode == "RGB" else image.convert("RGB")

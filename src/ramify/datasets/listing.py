@@ -61,15 +61,20 @@ def _stamp(path: str) -> tuple[int, int]:
 
 
 def image_files(
-    folder: Path, depth: int = 0, unread: Counter[str] | None = None
+    folder: Path,
+    depth: int = 0,
+    unread: Counter[str] | None = None,
+    times: dict[str, int] | None = None,
 ) -> Iterator[tuple[str, ...]]:
     """The path below `folder`, in parts, of every image file, in order of name, without hidden ones.
 
-    `unread` counts the others by the ending of their names.
+    `unread` counts the others by the ending of their names, `times` keeps the time of each folder.
     """
     if depth > MAX_DEPTH:
         raise RamifyError(f"{folder} lies more than {MAX_DEPTH} folders deep: is a link among them a circle?")
     try:
+        if times is not None:
+            times[str(folder.absolute())] = folder.stat().st_mtime_ns
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
     except OSError as error:
         raise RamifyError(f"cannot read {folder}: {error.strerror}") from error
@@ -79,7 +84,9 @@ def image_files(
         if not entry.name.isprintable():  # also bytes that are not UTF-8
             raise RamifyError(f"{str(folder)!r} holds the name {entry.name!r}: rename it in plain UTF-8")
         if entry.is_dir():
-            yield from ((entry.name, *rest) for rest in image_files(Path(entry.path), depth + 1, unread))
+            yield from (
+                (entry.name, *rest) for rest in image_files(Path(entry.path), depth + 1, unread, times)
+            )
             continue
         suffix = os.path.splitext(entry.name)[1].lower()  # noqa: PTH122
         if suffix in SUFFIXES:

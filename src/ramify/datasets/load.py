@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import re
 from collections import Counter
 from collections.abc import Mapping
@@ -16,8 +15,10 @@ from numpy.typing import NDArray
 from ramify.datasets.cache import SPLITS, Cache, Contents, open_or_build, read_names
 from ramify.datasets.dataset import Dataset, Split, fingerprint
 from ramify.datasets.features import FeatureFile, feature_file
+from ramify.datasets.glance import forget
 from ramify.datasets.hf import PREFIX, hf_source
 from ramify.datasets.own import own_source
+from ramify.datasets.places import data_root, kept
 from ramify.datasets.registry import SOURCES, Source, find_source
 from ramify.datasets.table import folder_of, open_or_make
 from ramify.errors import RamifyError
@@ -29,16 +30,6 @@ log = logging.getLogger("ramify")
 MAX_SIZE = 1024
 
 
-def user_cache() -> Path:
-    """The user's cache folder for ramify."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ramify"
-
-
-def data_root(data_dir: str | Path | None = None) -> Path:
-    """Where datasets live: `data_dir`, else RAMIFY_DATA, else the user's cache folder."""
-    return Path(data_dir or os.environ.get("RAMIFY_DATA") or user_cache()).expanduser()
-
-
 def load_dataset(
     name_or_path: str | Path,
     data_dir: str | Path | None = None,
@@ -48,6 +39,7 @@ def load_dataset(
     skip_broken: bool = False,
     any_counts: bool = False,
     pad: bool = False,
+    thorough: bool = False,
 ) -> Dataset:
     """Open a dataset by its name, or your own by the path of a folder, a CSV manifest or a Parquet file.
 
@@ -57,14 +49,17 @@ def load_dataset(
     Images are decoded once to `image_size` (None: the dataset's own) below the data folder and memory-mapped.
     `taxonomy`, a tree or what `read_taxonomy` reads, is laid over the classes by their names. `skip_broken`
     leaves out images that cannot be decoded; `any_counts` accepts a tree of other sizes than published; `pad`
-    repeats leaves that are less deep than others downwards.
+    repeats leaves that are less deep than others downwards. A folder that was opened before counts as
+    unchanged where none of its folders has changed; `thorough` looks at every file again.
     """
     root = data_root(data_dir)
+    if thorough:
+        forget(root)
     path = Path(name_or_path).expanduser()
     if str(name_or_path) not in SOURCES and feature_file(path):
         file = FeatureFile(path.absolute(), pad)
         tree = None if taxonomy is None else read_taxonomy(taxonomy, pad)
-        return _of_features(file, tree, _beside(root, "features"), progress)
+        return _of_features(file, tree, kept(root, "features"), progress)
     source = _source(name_or_path, pad)
     size = source.image_size if image_size is None else image_size
     whole("image_size", size, 1, MAX_SIZE)
@@ -81,7 +76,7 @@ def load_dataset(
         return contents
 
     cache = open_or_build(
-        replace(origin, contents=checked), size, _beside(root, "decoded"), progress, skip_broken
+        replace(origin, contents=checked), size, kept(root, "decoded"), progress, skip_broken
     )
     mapping, own = _lay(tree, cache.taxonomy, source.name)
     leaves = {split: mapping[found] for split, found in cache.leaves.items()}
@@ -122,12 +117,6 @@ def _source(name_or_path: str | Path, pad: bool) -> Source:
     if not path.exists():
         return find_source(str(name_or_path))
     return own_source(path, pad)
-
-
-def _beside(root: Path, what: str) -> Path:
-    """A folder for what is kept: below the data folder, or the user's cache where that is read-only."""
-    nearest = next(p for p in (root, *root.absolute().parents) if p.exists())
-    return (root if os.access(nearest, os.W_OK) else user_cache()) / what
 
 
 def _of_features(file: FeatureFile, tree: Taxonomy | None, folder: Path, progress: bool) -> Dataset:

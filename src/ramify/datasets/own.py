@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ramify.datasets.cache import Origin
 from ramify.datasets.folders import folder_origin
+from ramify.datasets.glance import recall
 from ramify.datasets.manifest import manifest_origin
 from ramify.datasets.parquet import parquet_origin
 from ramify.datasets.registry import Source
@@ -26,20 +27,20 @@ def own_source(path: Path, pad: bool = False) -> Source:
     return Source(
         name,
         f"your own, {path}",
-        lambda _: _origin(path, name, pad),
+        lambda root: _origin(path, name, pad, root),
         taxonomy=tree if tree.is_file() else None,
     )
 
 
-def _origin(path: Path, name: str, pad: bool) -> Origin:
+def _origin(path: Path, name: str, pad: bool, root: Path) -> Origin:
     if path.is_dir():
-        tables = chain(path.glob("*.parquet"), path.glob("*/*.parquet"))
-        read: Read = parquet_origin if any(tables) else folder_origin
-    elif path.suffix.lower() in READERS:
-        read = READERS[path.suffix.lower()]
-    else:
+        known = recall(path, root) is not None  # class folders are remembered, tables are not
+        if not known and any(chain(path.glob("*.parquet"), path.glob("*/*.parquet"))):
+            return parquet_origin(path, name, pad)
+        return folder_origin(path, name, pad, root)
+    if path.suffix.lower() not in READERS:
         raise RamifyError(
             f"{path}: expected a folder of class folders, a .csv manifest, a .parquet file, or features "
             "(.npz, .safetensors)"
         )
-    return read(path, name, pad)
+    return READERS[path.suffix.lower()](path, name, pad)

@@ -9,7 +9,8 @@ import numpy as np
 
 from ramify.datasets.cache import Contents, Origin
 from ramify.datasets.fetch import Archive, Publisher
-from ramify.datasets.listing import FileImages, image_files, stamps
+from ramify.datasets.glance import glance
+from ramify.datasets.listing import FileImages, stamps
 from ramify.datasets.lists import look_up, read_rows
 from ramify.datasets.registry import Source
 from ramify.errors import RamifyError
@@ -38,10 +39,13 @@ def find(root: Path) -> Origin:
     """`train/WNID/images` and `val/images` with its list, or `val/WNID` where someone sorted them."""
     folder = root / FOLDER
     PUBLISHER.check("tiny-imagenet", root, folder / "train", folder / "val")
-    files = [(part, *path) for part in ("train", "val") for path in image_files(folder / part)]
-    lists = [f"val/{NOTES}"] if (folder / "val" / NOTES).is_file() else []
-    key = {"files": stamps(folder, [*lists, *("/".join(path) for path in files)])}
-    return Origin("tiny-imagenet", key, lambda: _contents(folder, files))
+    seen = {part: glance(folder / part, root) for part in ("train", "val")}
+    key = {"list": stamps(folder, [f"val/{NOTES}"]), **{part: images.key for part, images in seen.items()}}
+    return Origin(
+        "tiny-imagenet",
+        key,
+        lambda: _contents(folder, [(part, *path) for part in seen for path in seen[part].files()]),
+    )
 
 
 def _contents(folder: Path, files: Sequence[tuple[str, ...]]) -> Contents:

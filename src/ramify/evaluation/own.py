@@ -33,6 +33,8 @@ TAKEN = frozenset(  # what records and results have anyway
         "seconds",
         "severity",
         "updates",
+        *("fpa", "tice", "wap", "hops"),
+        *(f"{kind}_{average}" for kind in ("hp", "hr", "hf1") for average in ("micro", "macro")),
     )
 )
 

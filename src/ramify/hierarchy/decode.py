@@ -13,11 +13,11 @@ import numpy.typing as npt
 
 from ramify.classes import Classes
 from ramify.errors import RamifyError
-from ramify.hierarchy.ties import is_last, own_column
+from ramify.hierarchy.ends import OTHERS, answer_ends, path_log
+from ramify.hierarchy.ties import is_last, level_sizes, own_column
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
-OTHERS = 0.3  # chosen on images held out of training (tools/tune.py)
 Decoding = Callable[[Classes, Floats, Ints], Ints]
 
 
@@ -29,18 +29,11 @@ def heads(classes: Classes, log: Floats, ancestors: Ints | None = None) -> Ints:
 def path(classes: Classes, log: Floats, ancestors: Ints) -> Ints:
     """The classes of the most probable path: that of the greatest product of its levels' probabilities.
 
-    A path ends at a class below which none has been met; paths of unlike length are compared by the mean of
-    their log-probabilities. An ancestor that is not known may be any of its level's n classes: 1/n. It is -1
-    in the path, as are the levels below its end.
+    It ends at a class below which none has been met, at the level that `answer_ends` finds. An ancestor that
+    is not known may be any of its level's n classes: 1/n. It is -1 in the path, as are levels below its end.
     """
-    paths, met = ancestors[is_last(ancestors)], (ancestors >= 0).any(1)
-    sizes = np.bincount(own_column(ancestors[met]), minlength=ancestors.shape[1])
-    log = np.concatenate([log, np.zeros_like(log[:, :1])], 1)  # column -1: a level without a class
-    length = own_column(paths) + 1
-    unknown = (paths < 0) & (np.arange(paths.shape[1]) < length[:, None])
-    score = (sum(log[:, column] for column in paths.T) - unknown @ np.log(sizes)) / length
-    found: Ints = paths[score.argmax(1)]
-    return found
+    paths = ancestors[is_last(ancestors)]
+    return _of_length(paths, path_log(log, paths, level_sizes(ancestors)), answer_ends(log, ancestors))
 
 
 def crm(classes: Classes, log: Floats, ancestors: Ints) -> Ints:
@@ -60,9 +53,12 @@ def crm(classes: Classes, log: Floats, ancestors: Ints) -> Ints:
 
 
 def up(classes: Classes, log: Floats, ancestors: Ints) -> Ints:
-    """The most probable class of the finest level, and its ancestors."""
-    finest = _within(classes, classes.levels[-1], -log)
-    return ancestors[finest]
+    """The most probable class of the finest level, and its ancestors.
+
+    Where `answer_ends` finds a coarser level, it is of the classes that end there.
+    """
+    last = is_last(ancestors)
+    return _of_length(ancestors[last], log[:, last], answer_ends(log, ancestors))
 
 
 def joint(classes: Classes, log: Floats, ancestors: Ints) -> Ints:
@@ -99,6 +95,13 @@ def decode(name: str, classes: Classes, log: Floats, ancestors: Ints) -> Ints:
     if name not in DECODINGS:
         raise RamifyError(f"no decoding {name!r}; use {', '.join(DECODINGS)}")
     return DECODINGS[name](classes, log, ancestors)
+
+
+def _of_length(paths: Ints, score: Floats, ends: Ints) -> Ints:
+    """The path of the greatest score among those that end at the column of each image."""
+    fits = own_column(paths) == ends[:, None]
+    found: Ints = paths[np.where(fits, np.maximum(score, np.finfo(float).min), -np.inf).argmax(1)]
+    return found
 
 
 def _within(classes: Classes, level: int, cost: Floats) -> Ints:

@@ -97,9 +97,15 @@ def found_tree(bench: Workbench) -> Ties:
 
 
 def own_column(ancestors: Ints) -> Ints:
-    """The column of each class's own level: the last that is known."""
-    found: Ints = ancestors.shape[1] - 1 - (ancestors[:, ::-1] >= 0).argmax(1)
-    return found
+    """The column of each class's own level: the last that is known; -1 for a class that has ended."""
+    known = ancestors >= 0
+    return np.where(known.any(1), ancestors.shape[1] - 1 - known[:, ::-1].argmax(1), -1)
+
+
+def level_sizes(ancestors: Ints) -> Ints:
+    """How many classes each level met has."""
+    own = own_column(ancestors)
+    return np.bincount(own[own >= 0], minlength=ancestors.shape[1])
 
 
 def is_last(ancestors: Ints) -> npt.NDArray[np.bool_]:

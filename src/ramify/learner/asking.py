@@ -17,6 +17,7 @@ from ramify.datasets.listing import image_files
 from ramify.errors import RamifyError
 from ramify.learner.labels import Label
 from ramify.learner.learner import Decode, Learner
+from ramify.learner.why import Reason
 from ramify.taxonomy.read import read_table, read_text
 
 CHUNK = 256  # images at a time
@@ -33,6 +34,25 @@ class Answer:
     levels: dict[int, Told] = field(default_factory=dict)
     top: dict[int, list[Told]] = field(default_factory=dict)
     error: str | None = None
+    confidences: dict[int, float] = field(default_factory=dict)
+    """How sure each label is, by the model's own log; where that is long enough."""
+    new: tuple[int, ...] = ()
+    """The levels at which the image looks like none of the labels."""
+    pixels: NDArray[np.uint8] | None = None
+    reasons: list[Reason] = field(default_factory=list)
+    """The stored images nearest to it, where that was asked."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """How images are to be answered."""
+
+    way: Decode
+    top: int = 0
+    """The best labels of each level's head, so many."""
+    confidence: float | None = None
+    why: int = 0
+    """The nearest stored images, so many."""
 
 
 def named_images(given: Iterable[str], images: Path | None = None) -> Iterator[tuple[str, Path]]:
@@ -57,7 +77,7 @@ def named_images(given: Iterable[str], images: Path | None = None) -> Iterator[t
             yield name, path
 
 
-def ask(learner: Learner, files: Iterable[tuple[str, Path]], way: Decode, top: int = 0) -> Iterator[Answer]:
+def ask(learner: Learner, files: Iterable[tuple[str, Path]], question: Question) -> Iterator[Answer]:
     """The answer to each file, in order; a bad file has an error instead and harms no other."""
     waiting = iter(files)
     while part := list(islice(waiting, CHUNK)):
@@ -68,35 +88,38 @@ def ask(learner: Learner, files: Iterable[tuple[str, Path]], way: Decode, top: i
                     pixels[number] = decode(path, learner.image_size)
             except BrokenImage as reason:
                 errors[number] = str(reason)
-        said = iter(_said(learner, [name for name, _ in part], list(pixels), pixels, way, top))
+        said = iter(_said(learner, [(part[n][0], value) for n, value in pixels.items()], question))
         for number, (name, _) in enumerate(part):
             yield Answer(name, error=errors[number]) if number in errors else next(said)
 
 
 def _said(
-    learner: Learner,
-    names: Sequence[str],
-    numbers: Sequence[int],
-    pixels: dict[int, NDArray[np.uint8]],
-    way: Decode,
-    top: int,
+    learner: Learner, given: Sequence[tuple[str, NDArray[np.uint8]]], question: Question
 ) -> Iterator[Answer]:
-    if not numbers:
+    if not given:
         return
-    images = torch.from_numpy(np.stack([pixels[number] for number in numbers]))
-    answer = learner.predict(images, decode=way)
+    images = torch.from_numpy(np.stack([pixels for _, pixels in given]))
+    answer = learner.predict(images, decode=question.way, confidence=question.confidence)
     best: dict[int, list[list[Told]]] = {}
-    for level in answer.levels if top else ():
+    for level in answer.levels if question.top else ():
         probabilities, labels = learner.predict_proba(images, level), learner.labels(level)
-        order = np.argsort(-probabilities, axis=1, kind="stable")[:, :top]
+        order = np.argsort(-probabilities, axis=1, kind="stable")[:, : question.top]
         best[level] = [
             [(labels[c], float(row[c])) for c in chosen]
             for row, chosen in zip(probabilities, order, strict=True)
         ]
-    for i, number in enumerate(numbers):
+    for i, (name, pixels) in enumerate(given):
         told = {
             level: (label, float(answer.probabilities[level][i]))
             for level in answer.levels
             if (label := answer.labels[level][i]) is not None
         }
-        yield Answer(names[number], told, {level: rows[i] for level, rows in best.items()})
+        yield Answer(
+            name,
+            told,
+            {level: rows[i] for level, rows in best.items()},
+            confidences={h: float(sure[i]) for h, sure in answer.confidences.items() if h in told},
+            new=tuple(h for h, flags in answer.new.items() if flags[i]),
+            pixels=pixels,
+            reasons=learner.explain(images[i], question.why, question.way) if question.why else [],
+        )

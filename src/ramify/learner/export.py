@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from ramify.errors import RamifyError
 from ramify.files import beside
 from ramify.methods import Trainer
+from ramify.networks.encoder import EncodedInputs
 from ramify.networks.inputs import ImageInputs, channels
 
 TOLERANCE = 1e-4  # of a probability
@@ -27,7 +28,10 @@ Outputs = list[npt.NDArray[np.float32]]
 
 
 class Served(nn.Module):
-    """uint8 images [n, 3, size, size] → the probabilities of each level's classes, coarsest level first."""
+    """uint8 images [n, 3, size, size] → the probabilities of each level's classes, coarsest level first.
+
+    Features [n, size] in the place of images where the learner takes these.
+    """
 
     mean: Tensor
     std: Tensor
@@ -37,14 +41,26 @@ class Served(nn.Module):
         self.model = copy.deepcopy(trainer.model).cpu().eval()
         self.model.load_state_dict(trainer.weights())
         self.model.precision = "fp32"
-        assert isinstance(trainer.inputs, ImageInputs)
-        for name in ("mean", "std"):  # of its own: what is made while an exporter traces must not be kept
-            self.register_buffer(name, channels(getattr(trainer.inputs, name), torch.device("cpu")).clone())
+        inputs = trainer.inputs
+        self.encoder: nn.Module | None = None
+        if isinstance(inputs, EncodedInputs):
+            self.encoder, self.dtype = copy.deepcopy(inputs.encoder.module).cpu(), inputs.dtype
+            inputs = inputs.encoder.inputs
+        self.takes = "images" if isinstance(inputs, ImageInputs) else "features"
+        if isinstance(inputs, ImageInputs):
+            for name in ("mean", "std"):  # of its own: what is made while an exporter traces must not be kept
+                self.register_buffer(name, channels(getattr(inputs, name), torch.device("cpu")).clone())
+        self.shape, self.given = inputs.shape, inputs.dtype
         self.rows = [torch.from_numpy(trainer.classes.of_level(h)) for h in trainer.classes.levels]
 
     def forward(self, images: Tensor) -> tuple[Tensor, ...]:
         """Probabilities of each level, [n, classes of the level]."""
-        logits = self.model(images.float().sub(self.mean).div(self.std))[1]
+        values = images.float()
+        if self.takes == "images":
+            values = values.sub(self.mean).div(self.std)
+        if self.encoder is not None:
+            values = self.encoder(values).flatten(1).to(self.dtype).float()  # rounded as it is kept
+        logits = self.model(values)[1]
         return tuple(logits[:, rows].softmax(1) for rows in self.rows)
 
 
@@ -64,8 +80,9 @@ class Frozen:
         served, classes = Served(trainer), trainer.classes
         labels = {f"level{h}": [classes.labels[c] for c in classes.of_level(h)] for h in classes.levels}
         draws = np.random.default_rng(0)
-        shapes = ((n, *trainer.inputs.shape) for n in BATCHES)
-        batches = [torch.from_numpy(draws.integers(0, 256, shape, dtype=np.uint8)) for shape in shapes]
+        shapes = ((n, *served.shape) for n in BATCHES)
+        values = [torch.from_numpy(draws.integers(0, 256, shape, dtype=np.uint8)) for shape in shapes]
+        batches = [v if served.given == torch.uint8 else (v / 255).to(served.given) for v in values]
         logits = [trainer.logits(images).float().cpu() for images in batches]
         answers = [[values[:, rows].softmax(1) for rows in served.rows] for values in logits]
         return cls(served, json.dumps(labels), batches, answers)
@@ -109,14 +126,18 @@ def _onnx(served: Served, images: Tensor, labels: str, path: Path) -> Callable[[
     names = list(json.loads(labels))
     with torch.no_grad():
         program = torch.onnx.export(
-            _traced(served, images), input_names=["images"], output_names=names, dynamo=True, verbose=False
+            _traced(served, images),
+            input_names=[served.takes],
+            output_names=names,
+            dynamo=True,
+            verbose=False,
         )
     assert program is not None
     model = program.model_proto
     model.metadata_props.append(onnx.StringStringEntryProto(key="labels", value=labels))
     path.write_bytes(model.SerializeToString())
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    return lambda batch: list(session.run(None, {"images": batch.numpy()}))
+    return lambda batch: list(session.run(None, {served.takes: batch.numpy()}))
 
 
 @contextmanager

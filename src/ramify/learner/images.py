@@ -17,7 +17,15 @@ from ramify.datasets.decode import BrokenImage, decode, pixels, quiet_pillow, st
 from ramify.errors import RamifyError
 from ramify.pixels import check_values
 
+OneImage = npt.NDArray[np.uint8] | Tensor | Image.Image | str | PathLike[str]
 Images = npt.NDArray[np.uint8] | Tensor | Iterable[Image.Image | str | PathLike[str]]
+
+
+def one_tensor(image: OneImage, size: int) -> Tensor:
+    """One image as uint8 [1, 3, size, size]: an array or tensor of three axes, a Pillow image or a path."""
+    if isinstance(image, np.ndarray | Tensor):
+        return as_tensor(image[None], size)
+    return as_tensor([image], size)
 
 
 def as_tensor(images: Images, size: int) -> Tensor:

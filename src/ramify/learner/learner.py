@@ -11,9 +11,9 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from ramify.datasets.dataset import IMAGENET_MEAN, IMAGENET_STD, Channels
+from ramify.datasets.dataset import Channels
 from ramify.datasets.load import MAX_SIZE
 from ramify.errors import RamifyError
 from ramify.hierarchy import DECODINGS, ancestors_in
@@ -21,7 +21,7 @@ from ramify.hierarchy import decode as read
 from ramify.learner import saving
 from ramify.learner.edits import Editable
 from ramify.learner.history import History
-from ramify.learner.images import Images, as_tensor
+from ramify.learner.images import Images, OneImage, as_tensor, one_tensor
 from ramify.learner.labels import (
     Label,
     Levels,
@@ -31,15 +31,19 @@ from ramify.learner.labels import (
     refuse_missing,
     warn_lookalikes,
 )
-from ramify.learner.prediction import Prediction, prediction
+from ramify.learner.prediction import Prediction
+from ramify.learner.prequential import PrequentialLog
 from ramify.learner.samples import Names, as_ids, as_source
 from ramify.learner.shared import SharedTrainer
+from ramify.learner.sure import answered, check_confidence
+from ramify.learner.taking import Features, as_features, taking
+from ramify.learner.trust import Trust, trust
+from ramify.learner.why import Reason, reasons
 from ramify.locks import hold_to_write
 from ramify.methods import Settings, find_method, make_settings
 from ramify.methods.recipe import Build, Method, as_method
 from ramify.methods.settings import NetworkSettings
 from ramify.named import is_own
-from ramify.networks import ImageInputs
 from ramify.runs.run import pick_device
 from ramify.taxonomy import Taxonomy, read_taxonomy
 from ramify.typed import from_dict, shown, whole
@@ -61,9 +65,15 @@ class Learner(Editable):
 
     `method` is a name (`ramify methods`), `package.module:name`, or the method itself. `network` is a name, a
     table of `NetworkSettings`, or a module that maps normalised images [n, 3, size, size] to features [n, f];
-    its weights are copied. `taxonomy`, a tree or what `read_taxonomy` reads, is never shown to the method; it
-    finds the level of a label and makes `consistent` predictions. Any field of `Settings` can be given
-    besides (`batch_size=32, augment={"flip": False}`). The defaults suit a CPU; `Settings()` has the paper's.
+    its weights are copied. With `freeze="all"` (or a number of stages) each image goes through what is frozen
+    once, and features are kept of it; with `features=SIZE` the learner takes features in the place of images.
+    `mean` and `std` are the network's own, or ImageNet's, unless given.
+
+    `taxonomy`, a tree or what `read_taxonomy` reads, is never shown to the method; it finds the level of a
+    label and makes `consistent` predictions. A share `ask` of the samples is asked before it is learned; the
+    latest `log_size` answers of each level are kept and say how far answers can be trusted. Any field of
+    `Settings` can be given besides (`batch_size=32, augment={"flip": False}`). The defaults suit a CPU;
+    `Settings()` has the paper's.
 
     `predict`, `predict_proba`, `score` and `hierarchy` may be called from other threads during `partial_fit`:
     they see the model before or after an update. `notes`, a dict of JSON values of yours, is saved along.
@@ -77,11 +87,15 @@ class Learner(Editable):
         image_size: int = 64,
         memory_size: int = 2000,
         network: Network | None = None,
+        freeze: str | None = None,
+        features: int | None = None,
         taxonomy: Taxonomy | str | Path | None = None,
         seed: int = 0,
         device: str = "auto",
-        mean: Channels = IMAGENET_MEAN,
-        std: Channels = IMAGENET_STD,
+        mean: Channels | None = None,
+        std: Channels | None = None,
+        ask: float = 1.0,
+        log_size: int = 1000,
         **settings: Any,
     ) -> None:
         self._params = {
@@ -89,24 +103,34 @@ class Learner(Editable):
             "image_size": image_size,
             "memory_size": memory_size,
             "network": network,
+            "freeze": freeze,
+            "features": features,
             "taxonomy": taxonomy,
             "seed": seed,
             "device": device,
             "mean": mean,
             "std": std,
+            "ask": ask,
+            "log_size": log_size,
             **settings,
         }
         self.image_size = whole("image_size", image_size, 1, MAX_SIZE)
         chosen = find_method(method) if isinstance(method, str) else as_method(method)
         _refuse_untaught(chosen)
-        self.settings = _settings(chosen, memory_size, network, settings)
+        asked = _settings(chosen, memory_size, network, freeze, settings)
         self._taxonomy = None if taxonomy is None else read_taxonomy(taxonomy)
         self.notes: dict[str, Any] = {}
         self._names, self._history = Names(), History()
         own = network if isinstance(network, nn.Module) else None
-        inputs = ImageInputs(self.image_size, mean=mean, std=std)
-        self._trainer = SharedTrainer(chosen, self.settings, inputs, seed, pick_device(device), own)
-        self.mean, self.std = inputs.mean, inputs.std
+        where, log = pick_device(device), PrequentialLog(log_size, ask)
+        self._taking = taking(asked, settings, self.image_size, features, (mean, std), seed, where, own)
+        self.settings, inputs = self._taking.settings, self._taking.inputs
+        self._trainer = SharedTrainer(
+            chosen, self.settings, inputs, seed, where, self._taking.network, log=log
+        )
+        images = self._taking.images
+        self.mean = None if images is None else images.mean
+        self.std = None if images is None else images.std
         self._learns = threading.Lock()  # one call that learns or saves at a time
         # Only a user's network draws from torch's own generator (dropout); it has a state of its own here.
         foreign = own is not None or is_own(self.settings.network.name)
@@ -116,14 +140,15 @@ class Learner(Editable):
 
     def partial_fit(
         self,
-        images: Images,
-        labels: Iterable[Any],
+        images: Images | None = None,
+        labels: Iterable[Any] | None = None,
         level: Levels = None,
         *,
+        features: Features | None = None,
         ids: Sequence[str] | None = None,
         source: str | None = None,
     ) -> Learner:
-        """Learn from labelled images in the order given, each once.
+        """Learn from labelled images, or from features in their place, in the order given, each once.
 
         `level` is one number or one an image; with a taxonomy it may be left out. A label may also be a path
         from level 1 down, ("fruit", "apple"), a table of several, {level: label}, or None where there is
@@ -131,8 +156,10 @@ class Learner(Editable):
         `batch_size`) before they are trained on. What cannot be used is refused before anything is learned.
         `ids` name the images and `source` says where they come from, to correct or forget them later.
         """
+        if labels is None:
+            raise RamifyError("labels are missing; give one for each image, None where an image has none")
         pairs = as_pairs(labels, level, self._trainer.classes, self.taxonomy)
-        pixels = as_tensor(images, self.image_size)
+        pixels = self._inputs(images, features)
         _refuse_unequal(len(pixels), len(pairs))
         if self.taxonomy is None:
             warn_lookalikes(pairs, self._trainer.classes)
@@ -147,6 +174,18 @@ class Learner(Editable):
 
         self._learn(work)
         return self
+
+    def _inputs(self, images: Images | None, features: Features | None) -> Tensor:
+        """What was given, as the trainer takes it."""
+        if (images is None) == (features is None):
+            raise RamifyError("give images, or features=… in their place")
+        if features is not None:
+            return as_features(features, self._trainer.inputs)
+        if self._taking.images is None:
+            size = self._trainer.inputs.size
+            raise RamifyError(f"the learner takes features of {size} values, not images: give features=…")
+        assert images is not None
+        return as_tensor(images, self.image_size)
 
     def flush(self) -> None:
         """Train now on samples that still wait for their stream batch to fill."""
@@ -168,43 +207,91 @@ class Learner(Editable):
 
     # ---- asking
 
-    def predict(self, images: Images, consistent: bool = False, decode: Decode | None = None) -> Prediction:
+    def predict(
+        self,
+        images: Images | None = None,
+        consistent: bool = False,
+        decode: Decode | None = None,
+        confidence: float | None = None,
+        *,
+        features: Features | None = None,
+    ) -> Prediction:
         """The best label at each level met so far, from one pass.
 
         `decode` says how answers are read: each level's head by itself (`heads`, the default), the most
         probable `path` through the tree (`consistent=True` says the same), the labels of least expected tree
         distance (`crm`, Karthik et al. 2021), the finest answer and its ancestors (`up`), or all heads
         together (`joint`). The tree is the taxonomy or, without one, the hierarchy worked out so far.
+
+        With `confidence`, 0.9 for nine of ten right, the path (the default then) ends at the finest label
+        that is as sure; its other labels are None. How sure is measured on the samples that were asked before
+        they were learned, level by level.
         """
         if decode not in (None, *DECODINGS) or (consistent and decode not in (None, "path")):
             known = ", ".join(DECODINGS)
             raise RamifyError(f"decode is {decode!r}; use one of {known}, and with consistent=True only path")
-        way = decode or ("path" if consistent else "heads")
-        pixels = as_tensor(images, self.image_size)
+        way = decode or ("heads" if confidence is None and not consistent else "path")
+        pixels = self._inputs(images, features)
+        with self._trainer.turns:
+            if confidence is not None:
+                check_confidence(self._trainer, confidence)
+            log, score = self._trainer.consider(pixels)
+            chosen = read(way, self._trainer.classes, log, self._read_through(way))
+            return answered(self._trainer, chosen, log, score, way, confidence)
+
+    def explain(
+        self,
+        image: OneImage | None = None,
+        k: int = 5,
+        decode: Decode | None = None,
+        *,
+        features: Features | None = None,
+    ) -> list[Reason]:
+        """The `k` stored images nearest to an image in the network's features: why it answers as it does.
+
+        Nearest first, each with the labels that it was taught with, and whether these are what `predict`
+        answers. None where nothing is stored. `features` [1, size] may be asked in the place of an image.
+        """
+        whole("k", k, 1)
+        pixels = self._inputs(None if image is None else one_tensor(image, self.image_size), features)
+        way = decode or "heads"
         with self._trainer.turns:
             log = self._trainer.log_probabilities(pixels)
-            classes = self._trainer.classes
-            ancestors = np.empty((0, 0), np.int64) if way == "heads" else self._ancestors()
-            return prediction(classes, read(way, classes, log, ancestors), log)
+            chosen = read(way, self._trainer.classes, log, self._read_through(way))
+            return reasons(self._trainer, pixels, chosen[0], log[0], k)
 
-    def predict_proba(self, images: Images, level: int) -> npt.NDArray[np.float32]:
+    def predict_proba(
+        self, images: Images | None = None, level: int = 1, *, features: Features | None = None
+    ) -> npt.NDArray[np.float32]:
         """Probabilities [n, labels of the level], columns in the order of `labels(level)`."""
-        pixels = as_tensor(images, self.image_size)
+        pixels = self._inputs(images, features)
         with self._trainer.turns:
             self.labels(level)
             log = self._trainer.log_probabilities(pixels)[:, self._trainer.classes.of_level(level)]
             return np.exp(log).astype(np.float32)
 
-    def score(self, images: Images, labels: Iterable[Any], level: Levels = None) -> float:
+    def score(
+        self,
+        images: Images | None = None,
+        labels: Iterable[Any] = (),
+        level: Levels = None,
+        *,
+        features: Features | None = None,
+    ) -> float:
         """Share of images whose label is predicted at its level; a label that was never learned is missed."""
         names = as_labels(labels, self._trainer.classes)
         levels = as_levels(level, names, self.taxonomy)
-        answer = self.predict(images)
+        answer = self.predict(images, features=features)
         _refuse_unequal(len(answer), len(names))
         if not names:
             raise RamifyError("no images were given; a score needs at least one")
         asked = enumerate(zip(levels, names, strict=True))
         return float(np.mean([h in answer.labels and answer.labels[h][i] == name for i, (h, name) in asked]))
+
+    def calibration(self) -> dict[int, Trust]:
+        """How far the answers of each level can be trusted, by samples that were asked before learning."""
+        with self._trainer.turns:
+            return trust(self._trainer)
 
     def hierarchy(self) -> Taxonomy:
         """What the learner has found out about the label tree: the parent its own answers tie each child to.
@@ -216,7 +303,10 @@ class Learner(Editable):
         with self._trainer.turns:
             return self._trainer.ties().taxonomy()
 
-    def _ancestors(self) -> npt.NDArray[np.int64]:
+    def _read_through(self, way: str) -> npt.NDArray[np.int64]:
+        """The ancestors of each class, where the way to read answers needs a tree."""
+        if way == "heads":
+            return np.empty((0, 0), np.int64)
         if self.taxonomy is not None:
             return ancestors_in(self.taxonomy, self._trainer.classes)
         return self._trainer.ties().ancestors()
@@ -328,7 +418,9 @@ class Learner(Editable):
         frozen.write(Path(path))
 
 
-def _settings(method: Method, memory_size: int, network: Network | None, given: dict[str, Any]) -> Settings:
+def _settings(
+    method: Method, memory_size: int, network: Network | None, freeze: str | None, given: dict[str, Any]
+) -> Settings:
     values = {k: dataclasses.asdict(v) if dataclasses.is_dataclass(v) else v for k, v in given.items()}  # type: ignore[arg-type]
     values["memory_size"] = memory_size
     if isinstance(network, str):
@@ -337,6 +429,8 @@ def _settings(method: Method, memory_size: int, network: Network | None, given: 
         values["network"] = dataclasses.asdict(network)
     elif network is not None and not isinstance(network, nn.Module):
         values["network"] = network
+    if freeze is not None:
+        values["network"] = {**values.get("network", {}), "freeze": freeze}
     base = make_settings(method=method, **DEFAULTS)
     return from_dict(type(base), values, "Learner", base)
 

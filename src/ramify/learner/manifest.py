@@ -124,9 +124,10 @@ class Lesson:
         if pixels:
             images, told = torch.from_numpy(np.stack(list(pixels.values()))), [labels[n] for n in pixels]
             self._found_any = True
-            self._ask(images, told)
+            before = self.learner.samples
             ids = [self.rows[n].path for n in pixels]
             self.learner.partial_fit(images, told, ids=ids, source=self.source.name)
+            self._tally(before)
             self.source.learned([self.rows[n] for n in pixels])
             if self._asked() >= ENTRY:
                 self.close_entry()
@@ -171,21 +172,15 @@ class Lesson:
             raise RamifyError(f"{row.where}{file}: {error}") from None
         return found
 
-    def _ask(self, images: torch.Tensor, told: list[dict[int, Label]]) -> None:
-        """Count right answers among the labels known so far; not of methods that train to be asked."""
-        known = [
-            (i, h, label)
-            for i, labels in enumerate(told)
-            for h, label in labels.items()
-            if h in self.learner.levels and label in self.learner.labels(h)
-        ]
-        if self.learner._trainer.method.trains_when_asked or not known:
-            return
-        answer = self.learner.predict(images)
-        for i, level, label in known:
-            tally = self.notes["open"].setdefault(str(level), [0, 0])
-            tally[0] += answer.labels[level][i] == label
-            tally[1] += 1
+    def _tally(self, before: int) -> None:
+        """Count right answers to the samples from `before` on, as the prequential log has them."""
+        trainer = self.learner._trainer
+        for level in trainer.classes.levels:
+            right = trainer.log.entries(trainer.classes, level, before).right
+            if len(right):
+                tally = self.notes["open"].setdefault(str(level), [0, 0])
+                tally[0] += int(right.sum())
+                tally[1] += len(right)
 
     def _asked(self) -> int:
         return sum(asked for _, asked in self.notes["open"].values())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +18,8 @@ Floats = npt.NDArray[np.float64]
 class Prediction:
     """Labels of n images at every level met so far, and the probability of each on its level's head.
 
-    A label is None (its probability nan) where a most probable path ends above that level, or where the
-    parent is not known.
+    A label is None (its probability nan) where a most probable path ends above that level, where the parent
+    is not known, or where the answer is not as sure as was asked.
 
         >>> answer = Prediction({1: ["animal"], 2: ["dog"]}, {1: np.array([0.9]), 2: np.array([0.6])})
         >>> answer.levels, answer.labels[2], answer[0]
@@ -28,6 +28,10 @@ class Prediction:
 
     labels: dict[int, list[Label | None]]
     probabilities: dict[int, npt.NDArray[np.float32]]
+    confidences: dict[int, npt.NDArray[np.float32]] = field(default_factory=dict)
+    """The share of such answers that has been right, by the prequential log; only levels that have one."""
+    new: dict[int, npt.NDArray[np.bool_]] = field(default_factory=dict)
+    """Whether an image looks like none of the level's labels, by the same log."""
 
     @property
     def levels(self) -> tuple[int, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +19,10 @@ from ramify.errors import RamifyError
 from ramify.files import check_format, fitting
 from ramify.learner.labels import as_levels
 from ramify.methods.recipe import Build, Method
-from ramify.methods.settings import RETIRED, NetworkSettings
+from ramify.methods.settings import NetworkSettings, without_retired
 from ramify.named import is_own
 from ramify.networks import build_backbone
+from ramify.networks.resnet import BLOCKS
 from ramify.runs.folder import FORMAT
 from ramify.statefiles import load_state, save_state
 from ramify.taxonomy import Taxonomy, read_taxonomy
@@ -40,10 +41,13 @@ class Trained:
 
     method: str
     network: NetworkSettings
-    image_size: int
-    mean: Channels
-    std: Channels
     classes: tuple[tuple[int, str], ...]
+    image_size: int = 64
+    mean: Channels | None = None
+    std: Channels | None = None
+    features: int | None = None
+    feature_dtype: str = "float32"
+    encoder: dict[str, str] | None = None
 
 
 def name_of(method: str | Method | Build) -> str:
@@ -62,9 +66,14 @@ def save(learner: Learner, path: Path) -> None:
         "method": params["method"] if isinstance(params["method"], str) else None,
         "own_network": isinstance(params["network"], nn.Module),
         "image_size": learner.image_size,
+        "freeze": params["freeze"],
+        "features": params["features"],
+        "encoder": None if learner._taking.encoder is None else learner._taking.encoder.digest,
         "mean": learner.mean,
         "std": learner.std,
         "seed": learner._trainer.rng.seed,
+        "ask": learner._trainer.log.share,
+        "log_size": learner._trainer.log.size,
         "settings": to_dict(learner._trainer.settings),
         "taxonomy": None if tree is None else [tree.path(leaf) for leaf in range(tree.leaves)],
         "leaf_attributes": None if tree is None else tree.leaf_attributes,
@@ -73,7 +82,9 @@ def save(learner: Learner, path: Path) -> None:
         "samples": learner._names.state(learner._trainer),
     }
     own = params["network"] if isinstance(params["network"], nn.Module) else None
-    first = {} if own is None else {name: value.cpu() for name, value in own.state_dict().items()}
+    taking = learner._taking
+    frozen = taking.encoder is not None and taking.network is None  # a digest is enough
+    first = {} if own is None or frozen else {name: value.cpu() for name, value in own.state_dict().items()}
     state = {
         "trainer": learner._trainer.state(),
         "draws": learner._draws,
@@ -112,9 +123,11 @@ def load(
                 if isinstance(network, str)
                 else copy.deepcopy(network)
             )
-            own.load_state_dict(state["first_weights"])  # methods that begin anew begin with these
+            if state["first_weights"]:
+                own.load_state_dict(state["first_weights"])  # methods that begin anew begin with these
             network = own
         learner = _made(kind, path, about, device, method, network, own_code)
+        _refuse_other_weights(learner, about.get("encoder"), path)
         learner._trainer.restore(state["trainer"])
         learner._draws = state["draws"]
         learner.notes = about["notes"]
@@ -138,7 +151,7 @@ def _made(
         raise RamifyError(f"{path} was made with a method of your own; give it again: load(…, method=…)")
     if about["own_network"] and network is None:
         raise RamifyError(f"{path} {_OWN_NETWORK}")
-    settings = {name: value for name, value in about["settings"].items() if name not in RETIRED}
+    settings = without_retired(about["settings"])
     allowed = isinstance(network, str) and not about["own_network"]
     if isinstance(network, str) and allowed:
         if not is_own(settings["network"]["name"]):
@@ -164,12 +177,25 @@ def _made(
         memory_size=settings.pop("memory_size"),
         network=network if about["own_network"] else backbone,
         taxonomy=None if tree is None else Taxonomy.from_rows(tree, about["leaf_attributes"]),
+        freeze=about.get("freeze"),
+        features=about.get("features"),
         seed=about["seed"],
         device=device,
-        mean=tuple(about["mean"]),
-        std=tuple(about["std"]),
+        mean=None if about["mean"] is None else tuple(about["mean"]),
+        std=None if about["std"] is None else tuple(about["std"]),
+        **{name: about[name] for name in ("ask", "log_size") if name in about},  # not in older ones
         **settings,
     )
+
+
+def _refuse_other_weights(learner: Learner, digest: str | None, path: Path) -> None:
+    """Refuse to go on with other frozen weights than those that the model learned with."""
+    encoder = learner._taking.encoder
+    if digest is not None and (encoder is None or encoder.digest != digest):
+        name = learner.settings.network.weights or learner.settings.network.name
+        raise RamifyError(
+            f"{path} was learned on features of other weights than those of {name}; give the same weights"
+        )
 
 
 def _from_run(
@@ -187,17 +213,25 @@ def _from_run(
             raise RamifyError(f"{path} {_OWN_NETWORK}")
         if isinstance(network, str) and not is_own(about.network.name):
             raise _not_asked_for(path, about.network.name, network)
-        if network is None:
+        if network is None and about.network.name in BLOCKS and about.encoder is None:
             _refuse_misfit(about, weights, file)
+        kept = (about.encoder or {}).get("feature_dtype", about.feature_dtype)
         learner = kind(
             method or "pl-fms",
             image_size=about.image_size,
-            network=network or about.network,
+            features=about.features,
+            feature_dtype=kept,
+            precision=(about.encoder or {}).get("precision", "fp32"),
+            network=replace(about.network, name=network)
+            if isinstance(network, str)
+            else network or about.network,
+            freeze=about.network.freeze if isinstance(network, nn.Module) else None,
             taxonomy=tree,
             device=device,
             mean=about.mean,
             std=about.std,
         )
+        _refuse_other_weights(learner, (about.encoder or {}).get("weights"), path)
         learner._trainer.adopt(weights, about.classes)
     return learner
 
@@ -229,7 +263,8 @@ def _trained(file: Path, tree: Taxonomy) -> tuple[Trained, dict[str, Tensor]]:
     as_levels([level for level, _ in about.classes], [label for _, label in about.classes], tree)
     if not about.classes or len(set(about.classes)) < len(about.classes):
         raise RamifyError(f"{file} is damaged: its classes must be one or more, and none twice")
-    if not all(map(math.isfinite, (*about.mean, *about.std))) or min(about.std) <= 0:
+    mean, std = about.mean or (0.0,), about.std or (1.0,)
+    if not all(map(math.isfinite, (*mean, *std))) or min(std) <= 0:
         raise RamifyError(f"{file} is damaged: mean and std must be finite, and std above 0")
     return about, weights
 

@@ -7,24 +7,30 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
+from ramify.change import Change
 from ramify.errors import RamifyError
+from ramify.learner.prequential import PrequentialLog
 from ramify.learner.turns import Turns
 from ramify.memory import Batch, Sample
 from ramify.memory.store import SAMPLE, Columns
 from ramify.methods import Trainer
+from ramify.methods.trainer import Label
+from ramify.state import State
 
 
 class SharedTrainer(Trainer):
     """Learns in turns: before each sample and each update those who wait may ask.
 
-    A method that trains when it is asked (BiC, GDumb) is asked between samples only.
+    A method that trains when it is asked (BiC, GDumb) is asked between samples only. Samples are asked
+    before they are learned, as `log` wants; no answer changes what is learned.
     """
 
+    _state: ClassVar[tuple[str, ...]] = (*Trainer._state, "log")
     columns: ClassVar[Columns] = {"sample": SAMPLE}
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, log: PrequentialLog, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.turns = Turns()
+        self.turns, self.log = Turns(), log
 
     def adopt(self, weights: dict[str, Tensor], classes: Sequence[tuple[int, str]]) -> None:
         """Take over a network that was trained elsewhere, with the classes of its outputs."""
@@ -43,7 +49,25 @@ class SharedTrainer(Trainer):
             self.turns.give_way()
         super().update(batch, rate)
 
+    def _take(self, values: Tensor, labels: Sequence[Sequence[Label]]) -> None:
+        start = 0
+        while start < len(labels):  # those that are trained on together are asked together
+            part = slice(start, start + max(1, self.buffer_size - len(self.waiting)))
+            asked = self.log.ask(self, values[part], labels[part])
+            super()._take(values[part], labels[part])
+            self.log.note(self.classes, asked)
+            start = part.stop
+
     def _arrive(self, sample: Sample) -> None:
         self.turns.give_way()
         sample.values["sample"] = self.samples
         super()._arrive(sample)
+
+    def follow(self, change: Change) -> None:
+        """Let all follow an edit of classes and memory, the log as well."""
+        super().follow(change)
+        self.log.follow(change)
+
+    def restore(self, state: State) -> None:
+        """Become the learner that gave `state`; one that was saved before there was a log begins it."""
+        super().restore({"log": PrequentialLog().state()} | state)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from ramify.methods import bic, canopy, clib, er, ewc, gdumb, mir, oracle, rm, settings
+from ramify.methods import bic, canopy, clib, derpp, er, er_ace, er_las, ewc, gdumb, mir, oracle, rm, settings
 from ramify.methods.recipe import METHODS, Answer, Method, Recipe, find_method, method
 from ramify.methods.trainer import Trainer
 from ramify.typed import from_dict
@@ -39,7 +39,10 @@ __all__ = [
     "bic",
     "canopy",
     "clib",
+    "derpp",
     "er",
+    "er_ace",
+    "er_las",
     "ewc",
     "find_method",
     "gdumb",

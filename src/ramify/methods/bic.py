@@ -19,7 +19,7 @@ from ramify.memory.store import SAMPLE
 from ramify.memory.workbench import LOOK, Weights
 from ramify.methods.er import er
 from ramify.methods.recipe import Answer, Recipe, method
-from ramify.methods.settings import Settings, check_bounds
+from ramify.methods.settings import Settings
 from ramify.methods.trainer import Trainer
 from ramify.networks import Targets, cross_entropy
 from ramify.networks.heads import ROWS, join_rows
@@ -27,7 +27,7 @@ from ramify.networks.levels import like
 from ramify.randomness import Generators
 from ramify.state import State
 from ramify.training.objectives import CrossEntropy
-from ramify.typed import Typed
+from ramify.typed import NotNegative, Positive, Typed, Whole
 
 
 @dataclass(frozen=True)
@@ -36,17 +36,12 @@ class BicSettings(Typed):
 
     validation: float = 0.1
     """Share of the memory that is a class-balanced validation set."""
-    temperature: float = 2.0
+    temperature: Positive = 2.0
     """Softening of the distilled answers."""
-    weight: float = 1.0
+    weight: NotNegative = 1.0
     """Weight of the distillation."""
-    epochs: int = 256
+    epochs: Whole = 256
     """Epochs of fitting the bias layers."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        least = {"bic.weight": self.weight, "bic.epochs": self.epochs}
-        check_bounds({"bic.temperature": self.temperature}, {}, least)
 
 
 class ReservoirAndValidation(Reservoir):
@@ -188,14 +183,14 @@ class BiasLayers(Answer):
     def weights(self, trainer: Trainer) -> Weights:
         """Rows of the heads that answer α z + β."""
         self.fit(trainer)
-        heads = trainer.model.heads
+        heads, found = trainer.model.heads, trainer.averaged()
         spare = len(heads.weights) * ROWS - len(self.alpha)
         alpha = torch.cat([self.alpha, self.alpha.new_ones(spare)]).view(-1, ROWS)
         beta = torch.cat([self.beta, self.beta.new_zeros(spare)]).view(-1, ROWS)
-        found = {}
         for k, (weight, bias) in enumerate(zip(heads.weights, heads.biases, strict=True)):
-            found[f"heads.weights.{k}"] = weight.detach() * alpha[k][:, None]
-            found[f"heads.biases.{k}"] = bias.detach() * alpha[k] + beta[k]
+            names = f"heads.weights.{k}", f"heads.biases.{k}"
+            found[names[0]] = found.get(names[0], weight.detach()) * alpha[k][:, None]
+            found[names[1]] = found.get(names[1], bias.detach()) * alpha[k] + beta[k]
         return found
 
     def fit(self, trainer: Trainer) -> None:
@@ -213,7 +208,8 @@ class BiasLayers(Answer):
         if not validation.size or self.before == len(classes):
             return
         batch = validation.batch(np.arange(validation.size))
-        logits = torch.cat([trainer.look(part) for part in torch.split(batch.inputs, LOOK)])
+        asked = trainer.averaged()
+        logits = torch.cat([trainer.look(part, asked) for part in torch.split(batch.inputs, LOOK)])
         logits = logits * self.alpha + self.beta
         trainer.cost.images_memory += len(batch)
         is_new = torch.arange(len(classes), device=device) >= self.before

@@ -9,82 +9,37 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
 
-from ramify.change import Follow, anew, class_sums
+from ramify.change import Follow, anew
 from ramify.hierarchy import Ties
 from ramify.hierarchy.means import MeanAnswers, ties_of
-from ramify.memory import Batch, Forward, Policy, Workbench
+from ramify.memory import Forward, Policy, Workbench
 from ramify.memory.workbench import LOOK, Weights
-from ramify.methods.averaging import Averaged
 from ramify.methods.er import er
-from ramify.methods.recipe import Recipe, method
-from ramify.methods.settings import Settings, check_bounds
+from ramify.methods.recipe import Answer, Recipe, method
+from ramify.methods.settings import Settings
 from ramify.methods.trainer import Trainer
-from ramify.networks import cross_entropy
 from ramify.networks.closed_form import discriminant
 from ramify.networks.heads import ROWS
-from ramify.networks.levels import like
 from ramify.randomness import Generators
-from ramify.training.objectives import CrossEntropy
-from ramify.typed import Typed
-
-Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
+from ramify.training.priors import LifetimePrior
+from ramify.typed import Count, Share, Typed
 
 
 @dataclass(frozen=True)
 class CanopySettings(Typed):
     """Canopy."""
 
-    average: float = 0.998
-    """Share of the past in the weights that answer, an update; 0: the trained ones answer."""
     prior: float = 1.0
     """How much of the difference between batches and stream is taken out of the logits."""
-    recent: float = 0.99
+    recent: Share = 0.99
     """Share of the past in the running class frequencies of training batches."""
     closed_form: float = 0.0
     """Weight of the head in closed form, from the memory's features, beside the trained one; 0: none."""
-    shrinkage: float = 0.1
+    shrinkage: Share = 0.1
     """How far its covariance is drawn towards a multiple of the identity."""
-    every: int = 1000
+    every: Count = 1000
     """Updates until it is made anew."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_bounds({}, {"canopy.average": self.average, "canopy.recent": self.recent})
-
-
-class PriorCorrected(CrossEntropy):
-    """Cross-entropy of logits shifted, within each level, by log(frequency in batches ÷ in the stream).
-
-    What the batches happen to hold, the newest classes above all, does not become the answer (logit
-    adjustment, Menon et al. 2021).
-    """
-
-    _state: ClassVar[tuple[str, ...]] = ("recent",)
-    _follows: ClassVar[Mapping[str, Follow]] = {"recent": class_sums}
-
-    def __init__(self, strength: float, memory: float) -> None:
-        super().__init__()
-        self.strength, self.memory = strength, memory
-        self.recent: Floats = np.zeros(0)  # class -> running count in training batches
-
-    def shift(self, bench: Workbench, batch: Batch) -> Floats:
-        """By class."""
-        level_of, seen = bench.classes.level_of, bench.classes.seen
-        self.recent = np.pad(self.recent, (0, len(level_of) - len(self.recent)))
-        labels = batch.labels[batch.labels >= 0]
-        self.recent *= self.memory
-        self.recent += np.bincount(labels, minlength=len(level_of)) * (1 - self.memory)
-        recent, lifetime = self.recent + 1e-3, seen + 1e-3
-        by_level = np.bincount(level_of, recent) / np.maximum(np.bincount(level_of, lifetime), 1e-9)
-        found: Floats = self.strength * np.log(recent / lifetime / by_level[level_of])
-        return found
-
-    def loss(self, bench: Workbench, forward: Forward) -> Tensor:
-        """The value to differentiate."""
-        shift = like(forward.logits, self.shift(bench, forward.batch).astype(np.float32))
-        return cross_entropy(forward.logits + shift, forward.targets, bench.levels).mean()
 
 
 class LevelShares(Policy):
@@ -110,22 +65,20 @@ class LevelShares(Policy):
         raise AssertionError("a full memory holds something")
 
 
-class FoundTree(Averaged):
-    """Answers by averaged weights, read through the tree in the mean answers of training."""
+class FoundTree(Answer):
+    """Answers that are read through the tree in the mean answers of training."""
 
-    _state: ClassVar[tuple[str, ...]] = (*Averaged._state, "answers", "head", "made_at")
+    _state: ClassVar[tuple[str, ...]] = ("answers", "head", "made_at")
     _follows: ClassVar[Mapping[str, Follow]] = {"made_at": anew(-1)}
 
     def __init__(self, own: CanopySettings) -> None:
-        super().__init__(own.average)
         self.own = own
         self.answers = MeanAnswers()
         self.head: Weights = {}  # rows and biases in closed form
         self.made_at = -1  # updates then
 
     def learned(self, bench: Workbench, forward: Forward) -> None:
-        """Follow the network and its answers."""
-        super().learned(bench, forward)
+        """Follow the answers."""
         self.answers.learned(bench, forward)
 
     def weights(self, trainer: Trainer) -> Weights:
@@ -169,13 +122,13 @@ def _pieces(slots: npt.NDArray[np.int64]) -> list[npt.NDArray[np.int64]]:
     return [slots[start : start + LOOK] for start in range(0, len(slots), LOOK)]
 
 
-@method("canopy", settings={"canopy": CanopySettings}, decode="joint")
+@method("canopy", settings={"canopy": CanopySettings}, decode="joint", average=0.998)
 def canopy(settings: Settings, rng: Generators) -> Recipe:
     """Canopy: ER with a memory shared between levels, a corrected prior and answers by averaged weights."""
     own = settings[CanopySettings]
     return replace(
         er(settings, rng),
         keep=LevelShares(rng["keep"]),
-        minimise=PriorCorrected(own.prior, own.recent),
+        minimise=LifetimePrior(own.prior, own.recent),
         answer=FoundTree(own),
     )

@@ -7,12 +7,12 @@ from typing import Literal
 
 from ramify.memory import FirstOrder, Importance, LeastImportant, Probe, PseudoLabel, Sweep
 from ramify.methods.recipe import Recipe, method
-from ramify.methods.settings import Settings, check_bounds
+from ramify.methods.settings import Settings
 from ramify.randomness import Generators
 from ramify.rehearsal import Flexible, MemoryOnly
 from ramify.training.objectives import CrossEntropy
 from ramify.training.rates import Adaptive
-from ramify.typed import Typed
+from ramify.typed import Count, Positive, Typed, Whole
 
 
 @dataclass(frozen=True)
@@ -21,14 +21,10 @@ class ImportanceSettings(Typed):
 
     kind: Literal["sweep", "probe", "first-order"] = "probe"
     """The loss of all of memory (as published), of a random probe of it, or head gradients of the batch."""
-    period: int = 0
+    period: Whole = 0
     """Updates between refreshes; 0 means the updates of one stream batch."""
-    probe: int = 32
+    probe: Count = 32
     """Samples in the probe."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_bounds({"importance.probe": self.probe}, {}, {"importance.period": self.period})
 
     def build(self, settings: Settings, rng: Generators) -> Importance:
         """The importance that they share."""
@@ -53,16 +49,12 @@ class PseudoLabelSettings(Typed):
 class FlexibleSettings(Typed):
     """FMS and PL-FMS: equation 4."""
 
-    T: float = 5000.0
+    T: Positive = 5000.0
     """Time until a new class is taken from the stream without refusal."""
     unit: Literal["samples", "batches", "updates"] = "batches"
     """What T counts: samples of the stream, stream batches (half of `batch_size`), or updates."""
     rule: Literal["fixed", "per-class"] = "fixed"
     """T as it is, or divided by the number of classes seen."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_bounds({"fms.T": self.T}, {})
 
     def horizon(self, settings: Settings) -> float:
         """T in samples of the stream."""

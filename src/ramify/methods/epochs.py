@@ -12,9 +12,8 @@ import numpy as np
 from ramify.change import Follow, anew
 from ramify.memory.workbench import Weights
 from ramify.methods.recipe import Answer
-from ramify.methods.settings import check_bounds
 from ramify.methods.trainer import Trainer
-from ramify.typed import Typed
+from ramify.typed import Count, Typed
 
 WARM_UP, LEAST = 0.1, 0.01
 TRAINING = ("network", "heads", "epochs", "augment", "cutmix")  # generators that training draws from
@@ -37,12 +36,8 @@ def warm_restarts(epoch: int) -> float:
 class EpochSettings(Typed):
     """RM, GDumb and Oracle: training on the whole of memory."""
 
-    count: int = 100
+    count: Count = 100
     """Epochs."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_bounds({"epochs.count": self.count}, {})
 
 
 SETTINGS = {"epochs": EpochSettings}
@@ -106,4 +101,4 @@ class FreshModel(MemoryEpochs):
                 trainer.renew()
             self.train(trainer)
             self.trained_at = trainer.samples
-        return {}
+        return super().weights(trainer)

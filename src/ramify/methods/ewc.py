@@ -11,24 +11,20 @@ from torch import Tensor, nn
 from ramify.memory import Workbench
 from ramify.methods.er import er
 from ramify.methods.recipe import Recipe, method
-from ramify.methods.settings import Settings, check_bounds
+from ramify.methods.settings import Settings
 from ramify.randomness import Generators
 from ramify.training.objectives import CrossEntropy
-from ramify.typed import Typed
+from ramify.typed import NotNegative, Share, Typed
 
 
 @dataclass(frozen=True)
 class EwcSettings(Typed):
     """EWC++."""
 
-    strength: float = 100.0
+    strength: NotNegative = 100.0
     """Weight of the penalty."""
-    decay: float = 0.5
+    decay: Share = 0.5
     """Share of the newest batch in the running Fisher information."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_bounds({}, {"ewc.decay": self.decay}, {"ewc.strength": self.strength})
 
 
 class FisherPenalty(CrossEntropy):

@@ -11,12 +11,12 @@ import torch
 from ramify.memory import Batch, Workbench
 from ramify.methods.er import er
 from ramify.methods.recipe import Recipe, method
-from ramify.methods.settings import Settings, check_bounds
+from ramify.methods.settings import Settings
 from ramify.networks import Targets, cross_entropy
 from ramify.randomness import Generators
 from ramify.rehearsal import Rehearsal
 from ramify.training.rates import Rate
-from ramify.typed import Typed
+from ramify.typed import Count, Typed
 
 Floats = npt.NDArray[np.float64]
 
@@ -25,12 +25,8 @@ Floats = npt.NDArray[np.float64]
 class MirSettings(Typed):
     """MIR."""
 
-    candidates: int = 50
+    candidates: Count = 50
     """Memory samples among which the most interfered are chosen."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_bounds({"mir.candidates": self.candidates}, {})
 
 
 class MostInterfered(Rehearsal):

@@ -34,7 +34,7 @@ class Answer(Stateful):
 
     def weights(self, trainer: Trainer) -> Weights:
         """The parameters with which the model is to be asked, where they are not the trained ones."""
-        return {}
+        return trainer.averaged()
 
     def own_weights(self, trainer: Trainer) -> Weights:
         """Weights that it keeps beside the trained ones, with rows for all classes; none as it stands."""
@@ -93,6 +93,8 @@ class Method:
     trains_when_asked: bool = False
     decode: str = "heads"
     """How its answers are read unless told otherwise (`ramify.hierarchy`)."""
+    average: float = 0.0
+    """Share of the past in the averaged weights that answer unless told otherwise; 0: the trained ones do."""
     memory_epochs: Literal["never", "task ends", "answers"] = "never"
     """When it trains for many epochs on the whole of memory."""
 

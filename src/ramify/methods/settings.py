@@ -15,65 +15,52 @@ from typing import Any, Literal, TypeVar
 from ramify.bounds import check_bounds as check_bounds
 from ramify.errors import RamifyError
 from ramify.networks.settings import NetworkSettings as NetworkSettings
-from ramify.typed import Typed
+from ramify.typed import Count, Decay, Positive, Share, Typed, Whole
 
 G = TypeVar("G")
 S = TypeVar("S", bound="Settings")
 Groups = tuple[tuple[str, type[Any]], ...]
-RETIRED = ("optimizer",)  # tables of older files that no longer set anything
+RETIRED = ("optimizer.row_age", "canopy.average")  # fields of older files that no longer set anything
 
 
 @dataclass(frozen=True)
 class AugmentSettings(Typed):
     """What is done to training images."""
 
-    padding: int = 4
+    padding: Whole = 4
     """Random crop after padding by this many pixels."""
     flip: bool = True
     """Mirror half of the images."""
     autoaugment: Literal["cifar10", "imagenet", "none"] = "cifar10"
     """AutoAugment policy, drawn per image."""
-    cutmix: float = 0.5
+    cutmix: Share = 0.5
     """Probability of CutMix at an update, within each level."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_bounds({}, {"augment.cutmix": self.cutmix}, {"augment.padding": self.padding})
 
 
 @dataclass(frozen=True)
 class Settings(Typed):
     """A learner's settings; those of a method are added as tables of their own (`with_groups`)."""
 
-    memory_size: int = 2000
+    memory_size: Count = 2000
     """Samples kept in memory."""
-    batch_size: int = 16
+    batch_size: Count = 16
     """Samples in a training batch, stream and memory together."""
-    updates_per_sample: float = 3.0
+    updates_per_sample: Positive = 3.0
     """Training steps for each sample of the stream."""
-    lr: float = 3e-4
+    lr: Positive = 3e-4
     """Base learning rate of Adam."""
-    lr_decay: float = 0.9999
+    lr_decay: Decay = 0.9999
     """Factor on the rate at each update (ER, EWC++, BiC, MIR)."""
+    average: Share | None = None
+    """Share of the past in averaged weights that answer, an update; 0: none; default: the method's own."""
     precision: Literal["fp32", "bf16", "auto"] = "fp32"
     """What the backbone computes in; auto: bf16 where the device has it and the network gains by it."""
     network: NetworkSettings = field(default_factory=NetworkSettings)
     augment: AugmentSettings = field(default_factory=AugmentSettings)
-    feature_views: int = 0
+    feature_views: Whole = 0
     """Augmented views of each image that are encoded beside it, where the network is frozen."""
     feature_dtype: Literal["float32", "float16"] = "float32"
     """How features are stored."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        above = {
-            "memory_size": self.memory_size,
-            "batch_size": self.batch_size,
-            "updates_per_sample": self.updates_per_sample,
-            "lr": self.lr,
-            "lr_decay": self.lr_decay,
-        }
-        check_bounds(above, {"lr_decay": self.lr_decay}, {"feature_views": self.feature_views})
 
     def __getitem__(self, group: type[G]) -> G:
         """The settings of this class that a method has added."""
@@ -93,6 +80,17 @@ class Settings(Typed):
 def _rebuild(plain: type[Settings], groups: Groups, values: dict[str, Any]) -> Settings:
     """From one process to another: a class with groups has no name by which it could be found."""
     return (with_groups(plain, dict(groups)) if groups else plain)(**values)
+
+
+def without_retired(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of an older file, without those that are no longer there."""
+    kept = dict(values)
+    for table, name in (one.split(".") for one in RETIRED):
+        if isinstance(kept.get(table), Mapping):
+            kept[table] = {key: value for key, value in kept[table].items() if key != name}
+            if not kept[table]:
+                del kept[table]
+    return kept
 
 
 def field_name(name: str) -> str:

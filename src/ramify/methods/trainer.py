@@ -38,18 +38,20 @@ from ramify.randomness import Generators
 from ramify.state import State, moved
 from ramify.taxonomy import Taxonomy
 from ramify.training.augment import Augment, as_it_is, one_view
+from ramify.training.averaging import Average
 from ramify.training.cutmix import CutMix
 from ramify.training.optimizer import Optimizer
 from ramify.typed import whole
 
 Label = tuple[int, Any]  # level and label
 Ints = npt.NDArray[np.int64]
+TAKEN = 32  # samples that are made ready to be kept at a time
 
 
 class Trainer(Workbench):
     """A method at work. `observe` takes what arrives; `predict` answers at every level met so far."""
 
-    _state: ClassVar[tuple[str, ...]] = (*Workbench._state, "credit", "optimizer")
+    _state: ClassVar[tuple[str, ...]] = (*Workbench._state, "credit", "optimizer", "average")
     columns: ClassVar[Columns] = {}  # kept with each sample, whatever the method
 
     def __init__(
@@ -79,6 +81,7 @@ class Trainer(Workbench):
         model = Model(backbone, heads, precision).to(device)
         super().__init__(model, Classes(), inputs, size, columns, rng, device)
         self.optimizer = self._new_optimizer()
+        self.average = Average(method.average if settings.average is None else settings.average)
         self.augment, self.mix = recipe.augment or as_it_is, recipe.mix
         if isinstance(inputs, ImageInputs):
             chosen = settings.augment
@@ -90,7 +93,7 @@ class Trainer(Workbench):
         self.buffer_size = recipe.rehearse.buffer_size(settings.batch_size)
         self.credit = 0.0
         self.pause: Callable[[], None] = lambda: None  # called between the updates of long training
-        self._answering: Weights = {}
+        self.answering: Weights = {}  # in the place of the trained ones; `prepare` sets them
         self._ties: tuple[tuple[int, int], Ties] | None = None
 
     def _backbone(self, rng: Generators, inputs: FeatureInputs) -> nn.Module:
@@ -108,6 +111,7 @@ class Trainer(Workbench):
         """Forget all that the network has learned; memory stays."""
         self.model.renew(self._backbone(self.rng, self.inputs))
         self.optimizer = self._new_optimizer()
+        self.average = Average(self.average.decay)
 
     # ---- learning
 
@@ -119,7 +123,11 @@ class Trainer(Workbench):
         """
         self.inputs.check(inputs, learned=True)
         check_labels(labels, len(inputs))
-        values = as_tensor(inputs).to(self.device)
+        for start in range(0, len(labels), TAKEN):
+            part = slice(start, start + TAKEN)
+            self._take(self.inputs.take(inputs[part], self.rng).to(self.device), labels[part])
+
+    def _take(self, values: Tensor, labels: Sequence[Sequence[Label]]) -> None:
         for row, pairs in enumerate(labels):
             classes = [self._meet(level, label) for level, label in pairs]
             by_level = sorted(classes, key=lambda cls: int(self.classes.level_of[cls]))
@@ -191,6 +199,7 @@ class Trainer(Workbench):
         recipe.minimise.differentiate(self, loss)
         self.optimizer.step(recipe.rate.value(self) if rate is None else rate, recipe.minimise.clip)
         self.updates += 1
+        self.average.learned(self)
         self.cost.images_forward += len(batch)
         self.cost.images_backward += len(batch)
         if rate is None:
@@ -217,16 +226,20 @@ class Trainer(Workbench):
         """Make the model ready to be asked; called by `predict`."""
         if not self.classes.levels:
             raise RamifyError("nothing has been learned yet; give the learner a sample before asking it")
-        self._answering = self.recipe.answer.weights(self)
+        self.answering = self.recipe.answer.weights(self)
+
+    def averaged(self) -> Weights:
+        """The averaged weights; nothing where the trained ones answer."""
+        return self.average.weights(self)
 
     def logits(self, inputs: Tensor) -> Tensor:
         """Logits [n, classes] of every class met so far, as the method answers. Call `prepare` before."""
         self.cost.images_evaluation += len(inputs)
-        return self.look(inputs, self._answering)
+        return self.look(inputs, self.answering)
 
     def weights(self) -> Weights:
         """The network as it answers: all weights and running statistics. Call `prepare` before."""
-        return self.model.state_dict() | self._answering
+        return self.model.state_dict() | self.answering
 
     def predict(self, inputs: Values, batch_size: int = LOOK) -> npt.NDArray[np.int64]:
         """The best class of every level, [n, levels], from one pass; -1 where a level has no class yet."""
@@ -235,6 +248,17 @@ class Trainer(Workbench):
     def log_probabilities(self, inputs: Values, batch_size: int = LOOK) -> npt.NDArray[np.float64]:
         """Of every class met so far on its level's head, [n, classes]."""
         return np.concatenate([self.levels.log_probabilities(part) for part in self._ask(inputs, batch_size)])
+
+    def consider(
+        self, inputs: Values, batch_size: int = LOOK
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """The log-probabilities [n, classes], and how unfamiliar inputs are at each level met [n, levels]."""
+        parts = [
+            (self.levels.log_probabilities(part), self.levels.energies(part))
+            for part in self._ask(inputs, batch_size)
+        ]
+        log, energies = zip(*parts, strict=True)
+        return np.concatenate(log), np.concatenate(energies)
 
     def _ask(self, inputs: Values, batch_size: int) -> Iterator[Tensor]:
         self.inputs.check(inputs)
@@ -275,6 +299,7 @@ class Trainer(Workbench):
         """Let the network, the optimiser and the method's parts follow an edit of classes and memory."""
         self.model.heads.follow(change)
         self.optimizer.follow(change)
+        self.average.follow(change)
         for part in self.recipe.parts().values():
             part.follow(change)
         self._ties = None
@@ -296,7 +321,7 @@ class Trainer(Workbench):
 
     def restore(self, state: State) -> None:
         """Become the learner that gave `state`, to the bit."""
-        state = moved(state, self.device)
+        state = {"average": self.average.state()} | moved(state, self.device)  # which older ones do not have
         super().restore(state)
         self.cost, self._ties = Cost(**state["cost"]), None
         for name, part in self.recipe.parts().items():

@@ -42,11 +42,11 @@ def _built(settings: NetworkSettings, generator: torch.Generator | None, image_s
     if name in BLOCKS:
         backbone = ResNet(BLOCKS[name], settings.stem, settings.width, generator, image_size)
         if weights is not None and not _without_values(backbone):
-            load_into(backbone, backbone.from_standard(read_weights(weights)), weights)
+            load_into(backbone, read_weights(weights), weights, backbone.from_standard)
         return backbone
     if name == LITE:
         backbone, path = EfficientNetLite0(), weights or published_weights()
-        load_into(backbone, from_published(read_weights(path)), path)
+        load_into(backbone, read_weights(path), path, from_published)
         return backbone
     if name.startswith(TIMM):
         backbone = timm_model(name, settings.arguments(), pretrained=weights is None)

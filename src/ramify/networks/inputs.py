@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ramify.errors import RamifyError
 from ramify.pixels import check_values
+from ramify.randomness import Generators
 from ramify.typed import shown, whole
 
 Values = npt.NDArray[Any] | Tensor
@@ -70,7 +71,8 @@ class FeatureInputs:
             return
         allowed = (self.dtype, ARRAY_DTYPES[self.dtype])
         shape = self.kept[1] if learned else self.shape
-        if values.dtype not in allowed or tuple(values.shape[1:]) != shape:
+        shapes = (shape, self.kept[1])  # what is about to be learned may be asked
+        if values.dtype not in allowed or tuple(values.shape[1:]) not in shapes:
             raise RamifyError(
                 f"{self.what} are {values.dtype} of shape {tuple(values.shape)}; they must be "
                 f"{str(self.dtype).removeprefix('torch.')} of shape (n, {', '.join(map(str, shape))})"
@@ -81,6 +83,10 @@ class FeatureInputs:
         finite = torch.isfinite(values) if isinstance(values, Tensor) else np.isfinite(values)
         if learned and not bool(finite.all()):
             raise RamifyError(f"{self.what} hold NaN or infinite values; leave those samples out")
+
+    def take(self, values: Values, rng: Generators) -> Tensor:
+        """What has arrived, checked before, as it is kept."""
+        return as_tensor(values)
 
     def ready(self, values: Tensor) -> Tensor:
         """Stored values as the network takes them; of several views the first."""

@@ -52,6 +52,13 @@ class LevelMask:
         found: npt.NDArray[np.float64] = values.numpy()
         return found
 
+    def energies(self, logits: Tensor) -> npt.NDArray[np.float64]:
+        """Free energy −log Σ exp of the logits of each level met, [n, levels]: high where none speaks up."""
+        values, levels = logits.float().cpu().double(), self.classes.levels
+        parts = [-values[:, torch.from_numpy(self.classes.of_level(h))].logsumexp(1) for h in levels]
+        found: npt.NDArray[np.float64] = torch.stack(parts, 1).numpy()
+        return found
+
 
 @dataclass(frozen=True)
 class Targets:

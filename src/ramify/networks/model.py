@@ -89,9 +89,9 @@ class Model(nn.Module):
         return values | {n: value.clone() for n, value in zip(statistics, self._before, strict=True)}
 
     def renew(self, backbone: nn.Module) -> None:
-        """Become a fresh model, with the weights of `backbone` and newly drawn heads."""
-        self.backbone.load_state_dict(backbone.state_dict())
-        self._digest = None
+        """Become a fresh model: the weights of `backbone`, newly drawn heads; what is frozen stays."""
+        fresh = {f"backbone.{name}": value for name, value in backbone.state_dict().items()}
+        self.load_state_dict(self.state_dict() | self.changing(fresh.items()))
         for cls in range(self.heads.classes):
             self.heads.draw(cls)
 
@@ -111,7 +111,6 @@ class Model(nn.Module):
         if state.get("frozen") not in (None, self.frozen_digest()):
             raise RamifyError("the frozen weights are not those that it was trained on: give the same ones")
         self.load_state_dict(there | state["weights"])
-        self._digest = None
 
 
 def _frozen(module: nn.Module, name: str) -> Iterator[tuple[str, nn.Module]]:

@@ -6,9 +6,8 @@ import json
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ramify.bounds import check_bounds
 from ramify.errors import RamifyError
-from ramify.typed import Typed, shown
+from ramify.typed import Positive, Typed, Whole, shown
 
 Stem = Literal["imagenet", "cifar"]
 Channels = tuple[float, float, float]
@@ -22,7 +21,7 @@ class NetworkSettings(Typed):
 
     name: str = "resnet34"
     """resnet18, resnet34, efficientnet-lite0, timm:NAME, or package.module:factory for your own."""
-    width: float = 1.0
+    width: Positive = 1.0
     """Factor on the number of channels (ResNets)."""
     stem: Stem = "imagenet"
     """7×7 stride 2 with max-pooling, or 3×3 stride 1 without (ResNets)."""
@@ -34,9 +33,9 @@ class NetworkSettings(Typed):
     """What is not trained: none, all, or the number of stages counted from the image."""
     encode: bool = True
     """Encode each image once by what is frozen, and keep that; else keep images, and augment them."""
-    hidden: int = 0
+    hidden: Whole = 0
     """Units of a trained hidden layer between features that are not trained and the heads; 0: none."""
-    lr_factor: float = 1.0
+    lr_factor: Positive = 1.0
     """Factor on the learning rate of the backbone."""
     mean: Channels | None = None
     """Of images in 0..1, by channel; default: as the network was trained, else the dataset's."""
@@ -45,8 +44,6 @@ class NetworkSettings(Typed):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_bounds({"network.width": self.width, "network.lr_factor": self.lr_factor}, {})
-        check_bounds({}, {}, {"network.hidden": self.hidden})
         if self.freeze not in ("none", "all") and not (self.freeze.isdecimal() and int(self.freeze) > 0):
             raise RamifyError(
                 f"network.freeze is {self.freeze!r}; it must be none, all or a number of stages, from 1"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import pickle
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from ramify.errors import RamifyError
 NAMED = 5  # weights that an error names
 WRAPPERS = ("state_dict", "model", "model_state_dict", "net")  # tables that checkpoints keep weights in
 PREFIXES = ("module.", "backbone.", "model.", "_orig_mod.")
+Rename = Callable[[Mapping[str, Tensor]], dict[str, Tensor]]
 CLASSIFIERS = ("fc.", "_fc.", "classifier.", "head.", "heads.")  # another task's: of no use here
 
 
@@ -44,13 +45,16 @@ def read_weights(path: str | Path) -> dict[str, Tensor]:
     return {str(name): value for name, value in found.items()}
 
 
-def load_into(network: nn.Module, weights: Mapping[str, Tensor], where: str | Path) -> None:
+def load_into(
+    network: nn.Module, weights: Mapping[str, Tensor], where: str | Path, rename: Rename = dict
+) -> None:
     """Begin from these weights; all of the network must be there, in its shapes. What is too much stays out.
 
-    A classifier may be too much; anything else is named, for it is likely another network's.
+    A classifier may be too much; anything else is named, for it is likely another network's. `rename` turns
+    names of another layout into those of the network.
     """
     wanted = network.state_dict()
-    found = _unwrapped(weights, wanted)
+    found = _fitting(weights, wanted, rename)
     missing = [n for n in wanted if n not in found and not n.endswith("num_batches_tracked")]
     unlike = [
         f"{n} is {tuple(found[n].shape)}, not {tuple(wanted[n].shape)}"
@@ -74,14 +78,15 @@ def load_into(network: nn.Module, weights: Mapping[str, Tensor], where: str | Pa
     network.load_state_dict({n: v for n, v in found.items() if n in wanted}, strict=False)
 
 
-def _unwrapped(weights: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Without the prefix that a wrapper has put before all names."""
-    found = dict(weights)
-    for prefix in PREFIXES:
-        inside = {n.removeprefix(prefix): v for n, v in found.items() if n.startswith(prefix)}
-        if inside and not found.keys() & wanted.keys():
-            found = inside
-    return found
+def _fitting(
+    weights: Mapping[str, Tensor], wanted: Mapping[str, Tensor], rename: Rename
+) -> dict[str, Tensor]:
+    """The weights by the network's names, without the prefix that a wrapper may have put before all."""
+    for prefix in ("", *PREFIXES):
+        inside = {n.removeprefix(prefix): v for n, v in weights.items() if n.startswith(prefix)}
+        if (found := rename(inside)).keys() & wanted.keys():
+            return found
+    return dict(weights)
 
 
 def digest_of(module: nn.Module) -> str:

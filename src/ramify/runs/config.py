@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from ramify.errors import RamifyError
 from ramify.hierarchy import DECODINGS
 from ramify.methods import GROUPS, METHODS, find_method
-from ramify.methods.settings import RETIRED, Settings, field_name, with_groups
+from ramify.methods.settings import Settings, field_name, with_groups, without_retired
 from ramify.streams import SETUPS, find_setup
 from ramify.streams.single_depth import SingleDepth
-from ramify.typed import from_dict, to_dict, whole, whole_seed
+from ramify.typed import Count, from_dict, to_dict, whole_seed
 
 # The fields that a stream depends on, beside the seed.
 STREAM = (
@@ -45,15 +45,15 @@ class PlainConfig(Settings):
     """Which classes arrive when: a name (`ramify stream list`), or package.module:name for your own."""
     stream: str | None = None
     """A stream of your own (CSV or a saved stream), in place of `setup`."""
-    tasks: int | None = None
+    tasks: Count | None = None
     """Number of tasks, where the setup leaves a choice."""
     levels: tuple[int, ...] | None = None
     """Levels of the dataset's tree to use."""
-    per_class: int | None = None
+    per_class: Count | None = None
     """Use only the first so many training images of each leaf."""
-    limit: int | None = None
+    limit: Count | None = None
     """Use only the first so many samples of the stream."""
-    image_size: int | None = None
+    image_size: Count | None = None
     """Side of the images; the dataset's own if left out."""
     skip_broken: bool = False
     """Leave out images that cannot be decoded."""
@@ -63,9 +63,9 @@ class PlainConfig(Settings):
     """Accept a tree of other sizes than the published."""
     seed: int = 0
     """Sets the stream, the network and every draw."""
-    eval_every: int = 1000
+    eval_every: Count = 1000
     """Samples between any-time evaluations."""
-    eval_images: int | None = None
+    eval_images: Count | None = None
     """Test images of the periodic evaluations (a fixed random choice); task ends and the last one use all."""
     eval_at: Literal["any-time", "task-ends"] = "any-time"
     """Evaluate periodically and at task ends, or only at task ends."""
@@ -77,9 +77,6 @@ class PlainConfig(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("tasks", "per_class", "limit", "image_size", "eval_every", "eval_images"):
-            if getattr(self, name) is not None:
-                whole(name, getattr(self, name), 1)
         whole_seed(self.seed)
         if self.decode not in (None, *DECODINGS):
             raise RamifyError(f"decode is {self.decode!r}; it must be one of {', '.join(DECODINGS)}")
@@ -177,7 +174,7 @@ def read_config(values: Any, where: str, own_code: bool = False) -> Config:
 
 def _as_now(values: dict[str, Any]) -> dict[str, Any]:
     """Without what is no longer set; fields that once stood outside of their setup's table, in it."""
-    values = {name: value for name, value in values.items() if name not in RETIRED}
+    values = without_retired(values)
     for name, kind in SETUP_GROUPS.items():
         inside = {f.name: values.pop(f.name) for f in dataclasses.fields(kind) if f.name in values}
         given = {key: value for key, value in inside.items() if value is not None}

@@ -41,22 +41,29 @@ def build_stream(
     tree = taxonomy.restrict(chosen)
     all_leaves = _leaves(leaves, taxonomy)
     kept = taxonomy.leaf_in(chosen)[all_leaves]
-    there = np.flatnonzero(kept >= 0)  # a leaf may end above all of these levels
+    there = None if (kept >= 0).all() else np.flatnonzero(kept >= 0)  # a leaf may end above all these levels
     seed = whole_seed(seed)
     rng = np.random.Generator(np.random.PCG64(seed))
+    seen = kept if there is None else kept[there]
     with _blamed(rule):
         count = whole("tasks", rule.tasks(tree, own) if tasks is None else tasks, 0)
         rule.check(count, tree, own)
-        image, level, task = (np.asarray(part) for part in rule.arrivals(kept[there], tree, rng, count, own))
-    _check(rule, (image, level, task), (len(there), tree.depth, count))
-    _check_ends(rule, tree, kept[there][image], level)
-    image = there[image]
+        image, level, task = (np.asarray(part) for part in rule.arrivals(seen, tree, rng, count, own))
+    _check(rule, (image, level, task), (len(seen), tree.depth, count))
+    del kept, seen  # a large stream takes most of the memory: no array is kept without need
     order = np.lexsort((rng.random(len(image)), task))
-    image, level, task = image[order], level[order], task[order]
+    image = image[order] if there is None else there[image[order]]
+    level = level[order]
+    task = task[order]
+    del order, there
+    label = labels_of(taxonomy, chosen, all_leaves[image], level)
+    _check_ends(rule, taxonomy, chosen, all_leaves, (image, level, label))
+    for array in (image, level, label, task):
+        array.flags.writeable = False  # they need no copy
     return Stream(
         image=image,
         level=level,
-        label=labels_of(taxonomy, chosen, all_leaves[image], level),
+        label=label,
         task=task,
         setup=setup,
         seed=seed,
@@ -111,14 +118,18 @@ def _check(rule: Setup, arrivals: Arrivals, counts: tuple[int, int, int]) -> Non
         )
 
 
-def _check_ends(rule: Setup, tree: Taxonomy, leaves: IntArray, level: IntArray) -> None:
-    """Refuse arrivals at a level that their leaf does not have."""
-    below = np.flatnonzero(level > tree.leaf_levels[leaves])
-    if len(below):
-        leaf = leaves[below[0]]
+def _check_ends(
+    rule: Setup, taxonomy: Taxonomy, chosen: tuple[int, ...], leaves: IntArray, arrivals: Arrivals
+) -> None:
+    """Refuse arrivals, here (image, level, label), at a level that their leaf does not have."""
+    image, level, label = arrivals
+    at = int(label.argmin())
+    if label[at] < 0:
+        leaf = leaves[image[at]]
+        ends = taxonomy.restrict(chosen).leaf_levels[taxonomy.leaf_in(chosen)[leaf]]
         raise RamifyError(
-            f"the setup {rule.name} returned level {level[below[0]]} for an image of "
-            f"{tree.leaf_names[leaf]!r}, which ends at level {tree.leaf_levels[leaf]}; see tree.leaf_levels"
+            f"the setup {rule.name} returned level {level[at]} for an image of "
+            f"{taxonomy.leaf_names[leaf]!r}, which ends at level {ends}; see tree.leaf_levels"
         )
 
 
@@ -149,4 +160,4 @@ def _leaves(leaves: npt.ArrayLike, taxonomy: Taxonomy) -> IntArray:
         raise RamifyError(
             f"leaf indices run from {array.min()} to {array.max()}, the tree has 0 to {taxonomy.leaves - 1}"
         )
-    return array.astype(np.int64)
+    return array.astype(np.int64, copy=False)

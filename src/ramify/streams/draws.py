@@ -19,8 +19,10 @@ def draw_ranks(group: IntArray, rng: np.random.Generator) -> IntArray:
     """
     order = np.lexsort((rng.random(len(group)), group))
     sizes = np.bincount(group)
+    place = np.arange(len(group))
+    place -= np.repeat(np.cumsum(sizes) - sizes, sizes)
     ranks = np.empty(len(group), np.int64)
-    ranks[order] = np.arange(len(group)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    ranks[order] = place
     return ranks
 
 

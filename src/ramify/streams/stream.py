@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from ramify.datasets import Dataset
 
 
+CHUNK = 2**20  # arrivals at a time
+
+
 @dataclass(frozen=True, eq=False)
 class Stream:
     """Arrivals in order. A learner sees image, level and label; tasks and the tree are for the record only.
@@ -47,8 +50,9 @@ class Stream:
                 raise RamifyError(
                     f"stream: {name} must be a list of integers, found {array.dtype}{array.shape}"
                 )
-            array = array.astype(np.int64)
-            array.flags.writeable = False
+            if array.dtype != np.int64 or array.flags.writeable:  # nobody else may change it
+                array = array.astype(np.int64)
+                array.flags.writeable = False
             object.__setattr__(self, name, array)
         self._validate()
 
@@ -101,7 +105,8 @@ class Stream:
         """SHA-256 over all arrivals, the levels and the tree."""
         digest = hashlib.sha256(json.dumps([self.levels, self.classes, self.taxonomy, self.images]).encode())
         for array in (self.image, self.level, self.label, self.task):
-            digest.update(array.astype("<i8").tobytes())
+            for start in range(0, len(array), CHUNK):
+                digest.update(array[start : start + CHUNK].astype("<i8").tobytes())
         return digest.hexdigest()
 
     def check(self, dataset: Dataset) -> None:

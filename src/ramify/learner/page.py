@@ -1,0 +1,58 @@
+"""Answers as a page: each image, what was answered, how sure that is, and the stored images most like it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from ramify.learner.asking import Answer
+from ramify.learner.why import Reason
+from ramify.reports.html import document
+from ramify.reports.markup import Markup, el, join
+from ramify.reports.mistakes import thumbnail
+
+
+def answers_page(answers: Sequence[Answer], levels: Sequence[int], title: str = "ramify predict") -> str:
+    """The whole document; it needs no other file."""
+    count = f"{len(answers):,} image{'s' * (len(answers) != 1)}"
+    head = el("header", el("h1", title), el("p", count, class_="faint"))
+    return document(title, join([head, el("main", *(_answer(answer, levels) for answer in answers))]))
+
+
+def _answer(answer: Answer, levels: Sequence[int]) -> Markup:
+    if answer.error is not None or answer.pixels is None:
+        return el(
+            "section", el("h2", answer.image), el("p", f"cannot be used: {answer.error}", class_="warn")
+        )
+    own = [_label(answer, level) for level in levels if level in answer.levels or level in answer.new]
+    told = own or [el("div", "no answer is as sure as was asked")]
+    asked = el("li", _picture(answer.pixels, answer.image), el("div", *told))
+    why = el("p", "The stored images most like it, and how like they are:", class_="faint")
+    nearest = el("ul", *(_reason(reason) for reason in answer.reasons), class_="mistakes")
+    parts = [why, nearest] if answer.reasons else []
+    return el("section", el("h2", answer.image), el("ul", asked, class_="mistakes"), *parts)
+
+
+def _label(answer: Answer, level: int) -> Markup:
+    new = el("div", "new? It looks like nothing that was learned at this level.", class_="warn")
+    if level not in answer.levels:
+        return new
+    label, probability = answer.levels[level]
+    sure = answer.confidences.get(level)
+    told = f" {probability:.0%} by its head" + ("" if sure is None else f", {sure:.0%} sure")
+    line = el("div", el("strong", str(label)), Markup(el("small", told)))
+    return join([line, new if level in answer.new else None])
+
+
+def _reason(reason: Reason) -> Markup:
+    labels = " > ".join(str(label) for _, label in sorted(reason.labels.items()))
+    about = el("div", f"{labels} {reason.similarity:.2f}", class_=None if reason.agrees else "wrong")
+    if reason.image is None:  # features are stored
+        return el("li", about)
+    return el("li", _picture(reason.image.transpose(2, 0, 1), labels), about)
+
+
+def _picture(image: npt.NDArray[np.uint8], name: str) -> Markup:
+    return el("img", src=thumbnail(image), alt=name)

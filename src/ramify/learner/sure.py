@@ -1,0 +1,64 @@
+"""Answers that know when to stop: how sure a label is by the prequential log, and which images look new."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from ramify.errors import RamifyError
+from ramify.evaluation.calibration import deepest
+from ramify.learner.prediction import Prediction, prediction
+from ramify.learner.prequential import LEAST
+from ramify.typed import shown
+
+if TYPE_CHECKING:
+    from ramify.learner.shared import SharedTrainer
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+ONE_PATH = ("path", "up")  # the ways whose labels lie on one path through the tree
+
+
+def check_confidence(trainer: SharedTrainer, confidence: float) -> None:
+    """Refuse what is no share, and a learner whose log is too short to say how sure it is."""
+    if isinstance(confidence, bool) or not isinstance(confidence, int | float) or not 0 < confidence <= 1:
+        raise RamifyError(f"confidence is {shown(confidence)}; it is a share of right answers, such as 0.9")
+    if trainer.log.fitted(trainer.classes)[0]:
+        return
+    if trainer.method.trains_when_asked:
+        why = f"{trainer.method.name} trains when it is asked, so it is not asked before it learns"
+    else:
+        why = f"no level has {LEAST} answers in the log yet (it has {len(trainer.log)} in all)"
+    raise RamifyError(f"{why}; leave confidence out, or teach more samples (with ask above 0)")
+
+
+def answered(
+    trainer: SharedTrainer, chosen: Ints, log: Floats, score: Floats, way: str, confidence: float | None
+) -> Prediction:
+    """The labels that were chosen, [n, levels met], with their confidence; only those that are sure enough.
+
+    On one path the finest sure label is answered with all of its ancestors; otherwise each level by itself.
+    """
+    classes = trainer.classes
+    worth, least = trainer.log.fitted(classes)
+    sure = np.full(chosen.shape, np.nan)
+    for column, level in enumerate(classes.levels):
+        if level in worth:
+            picked = np.exp(np.take_along_axis(log, np.maximum(chosen[:, [column]], 0), 1))[:, 0]
+            sure[:, column] = np.where(chosen[:, column] >= 0, worth[level](picked), np.nan)
+    if confidence is not None:
+        if way in ONE_PATH:
+            kept = np.arange(chosen.shape[1]) < deepest(sure, confidence)[:, None]
+        else:
+            kept = np.nan_to_num(sure, nan=-1) >= confidence
+        chosen, sure = np.where(kept, chosen, -1), np.where(kept, sure, np.nan)
+    found = prediction(classes, chosen, log)
+    levels = list(enumerate(classes.levels))
+    return Prediction(
+        found.labels,
+        found.probabilities,
+        {h: sure[:, k].astype(np.float32) for k, h in levels if h in worth},
+        {h: score[:, k] > least[h] for k, h in levels if h in least},
+    )
