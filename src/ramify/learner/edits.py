@@ -153,6 +153,8 @@ class Editable:
             if not waiting:
                 raise RamifyError(f"sample {shown(number)} is not stored (any more)")
             inputs = waiting[0]
+        if inputs.ndim != 3:
+            raise RamifyError("this learner stores features of images, not the images; there is none to show")
         found: Images = inputs.permute(1, 2, 0).contiguous().cpu().numpy()
         return found
 

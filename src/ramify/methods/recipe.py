@@ -36,10 +36,6 @@ class Answer(Stateful):
         """The parameters with which the model is to be asked, where they are not the trained ones."""
         return trainer.averaged()
 
-    def own_weights(self, trainer: Trainer) -> Weights:
-        """Weights that it keeps beside the trained ones, with rows for all classes; none as it stands."""
-        return {}
-
     def ties(self, trainer: Trainer) -> Ties:
         """The tree that the learner has found."""
         return found_tree(trainer)

@@ -104,9 +104,9 @@ def carry_over(
 
 
 def _weights(trainer: Trainer) -> list[Weights]:
-    """The trained ones, and those that the method keeps beside them."""
+    """The trained ones, and their average where one is kept."""
     live = {name: p.detach() for name, p in trainer.model.named_parameters()}
-    return [weights for weights in (live, trainer.recipe.answer.own_weights(trainer)) if weights]
+    return [weights for weights in (live, trainer.averaged()) if weights]
 
 
 def _row(weights: Weights, cls: int) -> Tensor:

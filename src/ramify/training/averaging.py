@@ -62,11 +62,6 @@ class Average(Stateful):
             self._follow(bench)
         return dict(self.values)
 
-    def own_weights(self, trainer: Trainer) -> Weights:
-        """The average itself, not a copy."""
-        self._follow(trainer)
-        return self.average
-
     def follow(self, change: Change) -> None:
         """The rows of the average follow as the network's own."""
         super().follow(change)
