@@ -20,6 +20,7 @@ from ramify.learner.history import difference, digest, patched, read_history
 from ramify.methods import METHODS
 from ramify.methods.checks import same, weights
 from ramify.methods.editing import stores
+from ramify.state import copied
 from ramify.taxonomy import edit as trees
 from test_learner import TOY, learner
 
@@ -180,7 +181,7 @@ def test_merged_labels_are_within_a_point_of_labels_taught_as_one():
     truth = read_as_one([names[c] for c in of_leaf[garden.test.leaves]], into)
     merged, together = [], []
     for seed in (0, 1):
-        rows = np.random.default_rng(seed).permutation(len(garden.train.leaves))[:800]
+        rows = np.random.default_rng(seed).permutation(len(garden.train.leaves))[:600]
         labels = [names[c] for c in of_leaf[garden.train.leaves[rows]]]
         for taught_as, scores in ((labels, merged), (read_as_one(labels, into), together)):
             ours = learner("er", image_size=32, memory_size=500, batch_size=16, lr=5e-3, seed=seed)
@@ -407,6 +408,7 @@ def test_the_command(tmp_path, monkeypatch, capsys):
 
 
 @given(data=st.data())
+@settings(max_examples=50)
 def test_a_patch_leads_back(data):
     shapes = st.sampled_from([(0, 2), (3, 2), (5, 2), (4,), ()])
     kinds = st.sampled_from([np.float32, np.int64, bool])
@@ -414,12 +416,12 @@ def test_a_patch_leads_back(data):
     def leaf() -> Any:
         kind = data.draw(st.sampled_from(["array", "tensor", "plain"]))
         if kind == "plain":
-            return data.draw(st.one_of(st.integers(), st.text(max_size=3), st.none(), st.lists(st.floats())))
-        values = np.array(
-            np.random.default_rng(data.draw(st.integers(0, 3))).integers(-1, 2, data.draw(shapes))
-        )
-        values = -values.astype(data.draw(kinds)) if kind == "tensor" else values.astype(data.draw(kinds))
-        return torch.from_numpy(np.array(values)) if kind == "tensor" else values
+            return data.draw(
+                st.one_of(st.integers(), st.text(max_size=3), st.none(), st.lists(st.floats(allow_nan=False)))
+            )
+        values = np.random.default_rng(data.draw(st.integers(0, 3))).integers(-1, 2, data.draw(shapes))
+        table = np.asarray(values * -1.0).astype(data.draw(kinds))  # with zeros of both signs
+        return torch.from_numpy(table) if kind == "tensor" else table
 
     def state(depth: int) -> dict[str, Any]:
         names = data.draw(st.lists(st.sampled_from("abc"), unique=True))
@@ -427,7 +429,7 @@ def test_a_patch_leads_back(data):
 
     before, after = state(2), state(2)
     assert digest(patched(after, difference(before, after))) == digest(before)
-    assert difference(before, before) is None or "nan" in str(before)
+    assert difference(before, copied(before)) is None
 
 
 def test_what_follows_a_change():
