@@ -67,13 +67,16 @@ def test_a_share_of_the_samples_is_asked():
 
 
 def test_the_log_is_saved_and_goes_on_as_without(tmp_path):
-    whole, half = long_taught(ask=0.5, log_size=70), learner("er", ask=0.5, log_size=70)
-    half.partial_fit(LONG.images[:203], LONG.labels[:203], LONG.levels[:203]).save(tmp_path / "m")
+    whole, half = (learner("er", ask=0.5, log_size=70) for _ in range(2))
+    for one in (whole, half):
+        one.partial_fit(LONG.images[:203], LONG.labels[:203], LONG.levels[:203])
+    half.save(tmp_path / "m")
     from test_learner import toy_network
 
     again = Learner.load(tmp_path / "m", network=toy_network())
     assert (again.get_params()["ask"], again.get_params()["log_size"]) == (0.5, 70)
-    again.partial_fit(LONG.images[203:], LONG.labels[203:], LONG.levels[203:])
+    for one in (whole, again):
+        one.partial_fit(LONG.images[203:], LONG.labels[203:], LONG.levels[203:])
     assert same(weights(whole._trainer), weights(again._trainer))
     for name, values in log_of(whole).items():
         np.testing.assert_array_equal(values, log_of(again)[name])

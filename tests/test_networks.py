@@ -331,7 +331,7 @@ class HalfFrozen(nn.Module):
         return self.top(self.trunk(images)).mean((2, 3))
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", [n for n, one in METHODS.items() if not one.closed_form])
 def test_a_frozen_trunk_does_not_drift_and_the_rest_learns(name):
     toy = Toy.stream(24)
     size = {"memory_size": 24}  # the whole toy, for the oracle
@@ -411,13 +411,18 @@ def test_the_backbone_computes_in_the_precision_and_the_heads_in_fp32_whoever_as
 ):
     toy = Toy.stream(30)
     trainer = make_trainer(name, own_network(Typist), memory_size=30, precision=precision)
-    seen = trainer.model.backbone.seen
+    seen = next((m.seen for m in trainer.model.modules() if isinstance(m, Typist)), None)
+    if seen is None:  # RanDumb has no network
+        return
     assert seen.pop() == (False, False, FP32, FP32)  # its feature is measured without autocast
     toy.teach(trainer, 0, 30)
     trainer.task_end()
     trainer.predict(toy.images)
-    trainer.examine(np.arange(trainer.memory.size))
+    if trainer.memory.size:
+        trainer.examine(np.arange(trainer.memory.size))
     kinds = {(True, True), (False, False)}  # updates and virtual steps; looks and teachers
+    if METHODS[name].closed_form:
+        kinds = {(False, False)}
     assert set(seen) == {(*kind, FP32, backbone) for kind in kinds}
     assert set(at_the_heads) == {(*kind, FP32, FP32, False) for kind in kinds}
     assert all(value.dtype in (FP32, torch.int64) for value in trainer.model.state_dict().values())

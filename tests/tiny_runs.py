@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from ramify.methods.bic import BicSettings
 from ramify.methods.clib import FlexibleSettings
+from ramify.methods.closed_form import RandumbSettings, RanpacSettings
 from ramify.methods.epochs import EpochSettings
 from ramify.methods.settings import AugmentSettings, NetworkSettings
 from ramify.runs import Config
@@ -56,5 +57,7 @@ def tiny(method: str = "er", **changes: Any) -> Config:
         "epochs": EpochSettings(3),
         "bic": BicSettings(validation=0.2, epochs=3),
         "fms": FlexibleSettings(50.0),
+        "ranpac": RanpacSettings(32),
+        "randumb": RandumbSettings(64),
     }
     return Config(method=method, **(settings | changes))

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from ramify.datasets import load_dataset
     from ramify.evaluation.own import metric
     from ramify.learner import Learner, Prediction
+    from ramify.learner.estimator import HierarchicalClassifier
     from ramify.methods.checks import check_method
     from ramify.reports.frame import load_runs
     from ramify.runs.execute import run_config
@@ -21,6 +22,7 @@ __version__ = "0.1.0"
 
 # Imported when first used: `ramify --help` must not wait for torch.
 _HOMES = {
+    "HierarchicalClassifier": "ramify.learner.estimator",
     "Learner": "ramify.learner",
     "Prediction": "ramify.learner",
     "Taxonomy": "ramify.taxonomy",
@@ -34,6 +36,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "HierarchicalClassifier",
     "Learner",
     "Prediction",
     "RamifyError",

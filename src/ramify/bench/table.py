@@ -102,7 +102,8 @@ def run_bench(quick: bool, show: Show) -> dict[str, Any]:
     swept = make_settings(SMALL, importance={"kind": "sweep", "period": 5}, pl={"exact": True})
     ratio("pl-fms sweep 5", Workload("pl-fms", swept), None, 3, 16)
     for name in METHODS:
-        if name not in (*report["methods"], "gdumb", "oracle"):  # these two do not train on the stream
+        trains = METHODS[name].memory_epochs != "answers" and not METHODS[name].closed_form
+        if trains and name not in report["methods"]:
             ratio(name, small(name), None, 15)
     wide = Workload("pl-fms", replace(SMALL, memory_size=50_000), SEVEN)
     seconds = admission(wide)

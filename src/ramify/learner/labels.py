@@ -100,6 +100,12 @@ def as_pairs(
     return found
 
 
+def refuse_unequal(images: int, labels: int) -> None:
+    """Refuse images without a label, and labels without an image."""
+    if images != labels:
+        raise RamifyError(f"{images} images and {labels} labels were given; each image needs one label")
+
+
 def refuse_missing(tree: Taxonomy, classes: Classes) -> None:
     """Refuse a tree that lacks classes that were met: they were renamed or removed in it, or moved."""
     known = [set(tree.names(h)) for h in range(1, tree.depth + 1)]

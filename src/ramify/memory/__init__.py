@@ -4,7 +4,7 @@ from ramify.memory.batch import Batch, Sample, arrived
 from ramify.memory.first_order import FirstOrder
 from ramify.memory.importance import Importance, Probe, Sweep
 from ramify.memory.importance_policies import LeastImportant, PseudoLabel
-from ramify.memory.policies import Balanced, Everything, Policy, Reservoir, StoreFirst
+from ramify.memory.policies import Balanced, Everything, Nowhere, Policy, Reservoir, StoreFirst
 from ramify.memory.store import Column, Memory
 from ramify.memory.workbench import Forward, Workbench
 
@@ -18,6 +18,7 @@ __all__ = [
     "Importance",
     "LeastImportant",
     "Memory",
+    "Nowhere",
     "Policy",
     "Probe",
     "PseudoLabel",

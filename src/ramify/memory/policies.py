@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -30,9 +31,10 @@ class Policy(Stateful):
         """A sample has arrived; whether it is to be trained on."""
         return True
 
-    def settle(self, bench: Workbench, sample: Sample) -> None:
-        """A sample has been trained on."""
-        self.offer(bench, sample)
+    def settle(self, bench: Workbench, samples: Sequence[Sample]) -> None:
+        """Samples have been trained on."""
+        for sample in samples:
+            self.offer(bench, sample)
 
     def offer(self, bench: Workbench, sample: Sample) -> int | None:
         """Store a newcomer, in the place of the policy's victim once memory is full; its slot or None."""
@@ -60,8 +62,8 @@ class StoreFirst(Policy):
         sample.slot = -1 if slot is None else slot
         return True
 
-    def settle(self, bench: Workbench, sample: Sample) -> None:
-        """It is stored already, or was turned away."""
+    def settle(self, bench: Workbench, samples: Sequence[Sample]) -> None:
+        """They are stored already, or were turned away."""
 
 
 class Reservoir(Policy):
@@ -98,6 +100,13 @@ class Balanced(Policy):
     def victim(self, bench: Workbench, newcomer: int) -> int:
         """Uniform among the samples of ȳ."""
         return of_most_frequent(bench.memory, newcomer, self.rng)
+
+
+class Nowhere(Policy):
+    """No sample is kept; the memory of such a method has no places."""
+
+    def settle(self, bench: Workbench, samples: Sequence[Sample]) -> None:
+        """They go."""
 
 
 class Everything(Policy):

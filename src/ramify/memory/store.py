@@ -61,7 +61,7 @@ class Memory(Stateful):
         device: torch.device | str = "cpu",
         fetch: Callable[[Tensor], Tensor] = lambda kept: kept,
     ) -> None:
-        self.capacity = capacity = whole("memory size", capacity, 1)
+        self.capacity = capacity = whole("memory size", capacity, 0)
         self.device = torch.device(device)
         self._fetch = fetch  # from what is kept of samples to the samples
         self.columns = {"labels": LABELS, **columns}

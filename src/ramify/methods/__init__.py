@@ -2,7 +2,23 @@
 
 from typing import TYPE_CHECKING, Any
 
-from ramify.methods import bic, canopy, clib, derpp, er, er_ace, er_las, ewc, gdumb, mir, oracle, rm, settings
+from ramify.methods import (
+    bic,
+    bounds,
+    canopy,
+    clib,
+    closed_form,
+    derpp,
+    er,
+    er_ace,
+    er_las,
+    ewc,
+    gdumb,
+    mir,
+    oracle,
+    rm,
+    settings,
+)
 from ramify.methods.recipe import METHODS, Answer, Method, Recipe, find_method, method
 from ramify.methods.trainer import Trainer
 from ramify.typed import from_dict
@@ -37,8 +53,10 @@ __all__ = [
     "Settings",
     "Trainer",
     "bic",
+    "bounds",
     "canopy",
     "clib",
+    "closed_form",
     "derpp",
     "er",
     "er_ace",

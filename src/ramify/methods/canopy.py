@@ -19,8 +19,7 @@ from ramify.methods.er import er
 from ramify.methods.recipe import Answer, Recipe, method
 from ramify.methods.settings import Settings
 from ramify.methods.trainer import Trainer
-from ramify.networks.closed_form import discriminant
-from ramify.networks.heads import ROWS
+from ramify.networks.closed_form import Moments, discriminant
 from ramify.randomness import Generators
 from ramify.training.priors import LifetimePrior
 from ramify.typed import Count, Share, Typed
@@ -88,28 +87,25 @@ class FoundTree(Answer):
             return found
         if self.made_at < 0 or trainer.updates - self.made_at >= self.own.every:
             self._make_head(trainer, found)
-        classes = len(self.head["biases"])
-        for block in range(-(-classes // ROWS)):
-            part = slice(block * ROWS, min(classes, (block + 1) * ROWS))
-            rows = slice(0, part.stop - part.start)
-            for kind in ("weights", "biases"):
-                name = f"heads.{kind}.{block}"
-                found[name] = found[name].clone()
-                found[name][rows] += self.own.closed_form * self.head[kind][part]
-        return found
+        head = trainer.model.heads.blocks(self.head["weights"], self.head["biases"])
+        trained = {n: found.get(n, trainer.model.get_parameter(n).detach()) for n in head}
+        return found | {n: trained[n] + self.own.closed_form * value for n, value in head.items()}
 
     def _make_head(self, trainer: Trainer, weights: Weights) -> None:
         """From the features of all that is stored."""
         memory, slots = trainer.memory, np.arange(trainer.memory.size)
         parts = [trainer.embed(memory.batch(part).inputs, weights)[0] for part in _pieces(slots)]
         trainer.cost.images_memory += len(slots)
-        labels = torch.from_numpy(memory.classes[slots].astype(np.int64))
-        rows, biases = discriminant(torch.cat(parts), labels, len(trainer.classes), self.own.shrinkage)
+        labels = memory.classes[slots].astype(np.int64)
+        moments = Moments.of(torch.cat(parts), labels, len(trainer.classes))
+        rows, biases = discriminant(moments.means, moments.covariance(self.own.shrinkage))
+        known = moments.counts > 0  # a class without features is neither favoured nor ruled out
+        rows[~known], biases[~known] = rows[known].mean(0), biases[known].mean()
         level_of, seen = trainer.classes.level_of, np.maximum(trainer.classes.seen, 1)
         prior = np.log(seen / np.bincount(level_of, seen)[level_of]).astype(np.float32)
         self.head = {
-            "weights": rows.to(trainer.device),
-            "biases": (biases + torch.from_numpy(prior)).to(trainer.device),
+            "weights": rows.float().to(trainer.device),
+            "biases": (biases.float() + torch.from_numpy(prior)).to(trainer.device),
         }
         self.made_at = trainer.updates
 

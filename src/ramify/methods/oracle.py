@@ -15,8 +15,10 @@ from ramify.randomness import Generators
     settings=SETTINGS,
     told_paths=True,
     offline=True,
+    keeps_stream=True,
     trains_when_asked=True,
     memory_epochs="answers",
+    bound="ceiling",
 )
 def oracle(settings: Settings, rng: Generators) -> Recipe:
     """Oracle (table 5): offline training on all images with their classes at all levels, an upper bound.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from ramify.errors import RamifyError
 from ramify.hierarchy import Ties, found_tree
@@ -15,7 +15,7 @@ from ramify.memory import Batch, Forward, Policy, Workbench
 from ramify.memory.workbench import Weights
 from ramify.methods.settings import Settings, field_name
 from ramify.named import find_named
-from ramify.networks import Targets
+from ramify.networks import FeatureInputs, Targets
 from ramify.randomness import Generators
 from ramify.rehearsal import Rehearsal
 from ramify.state import Stateful
@@ -49,8 +49,9 @@ Mixing = Callable[[Workbench, Batch, Tensor, Targets], tuple[Tensor, Targets]]
 class Recipe:
     """The parts of one learner. The last ones are for methods that need them.
 
-    `augment` and `mix` are those of the settings unless the method has its own. `consolidate` is called at
-    the end of a task. `memory_size` is for a method that keeps some samples elsewhere.
+    `augment` and `mix` are those of the settings unless the method has its own. `features` makes what the
+    heads are given from the backbone. `consolidate` is called at the end of a task. `memory_size` is for a
+    method that keeps some samples elsewhere, or none.
     """
 
     keep: Policy
@@ -60,6 +61,7 @@ class Recipe:
     answer: Answer = field(default_factory=Answer)
     augment: Augmentation | None = None
     mix: Mixing | None = None
+    features: Callable[[nn.Module, FeatureInputs], nn.Module] | None = None
     consolidate: Callable[[Trainer], None] | None = None
     memory_size: int | None = None
 
@@ -86,6 +88,12 @@ class Method:
     """Whether it is given the true class of each sample at every level."""
     offline: bool = False
     """Whether it learns only at the end, from all of the stream."""
+    keeps_stream: bool = False
+    """Whether its memory holds the whole stream; a run makes it large enough."""
+    closed_form: bool = False
+    """Whether it learns from sums over features, without updates by gradient."""
+    bound: Literal["floor", "ceiling"] | None = None
+    """What others are held against: those below a floor have gained nothing by what they cost."""
     trains_when_asked: bool = False
     decode: str = "heads"
     """How its answers are read unless told otherwise (`ramify.hierarchy`)."""

@@ -97,12 +97,14 @@ class Trainer(Workbench):
         self._ties: tuple[tuple[int, int], Ties] | None = None
 
     def _backbone(self, rng: Generators, inputs: FeatureInputs) -> nn.Module:
-        """A backbone with fresh weights: a copy of the user's own, or one built by name."""
+        """A backbone with fresh weights, the user's own or one built by name, as the method uses it."""
         if self._template is not None:
-            return copy.deepcopy(self._template)
-        draws = torch.Generator().manual_seed(int(rng["network"].integers(2**63)))
-        build = build_backbone if isinstance(inputs, ImageInputs) else feature_backbone
-        return build(self.settings.network, draws, inputs.size)
+            backbone = copy.deepcopy(self._template)
+        else:
+            draws = torch.Generator().manual_seed(int(rng["network"].integers(2**63)))
+            build = build_backbone if isinstance(inputs, ImageInputs) else feature_backbone
+            backbone = build(self.settings.network, draws, inputs.size)
+        return backbone if self.recipe.features is None else self.recipe.features(backbone, inputs)
 
     def _new_optimizer(self) -> Optimizer:
         return Optimizer(self.model, self.settings.lr, self.settings.network.lr_factor)
@@ -164,8 +166,7 @@ class Trainer(Workbench):
             self.due -= 1
             if labelled:  # else there is nothing to learn yet
                 self.update(rehearse.compose(self, arrivals, self.settings.batch_size))
-        for sample in self.waiting:
-            self.recipe.keep.settle(self, sample)
+        self.recipe.keep.settle(self, self.waiting)
         self.waiting.clear()
 
     def task_end(self) -> None:

@@ -60,6 +60,17 @@ class Heads(nn.Module):
         self.biases.append(bias)
         return [weight, bias]
 
+    def blocks(self, rows: Tensor, biases: Tensor) -> dict[str, Tensor]:
+        """Rows [classes, f] and biases [classes] of all classes as parameters of a model's `heads`."""
+        found = {}
+        for kind, values in (("weights", rows), ("biases", biases)):
+            values = values.to(self.device_marker)
+            for block in range(len(self.weights)):
+                part = values[block * ROWS : (block + 1) * ROWS]
+                spare = part.new_zeros(ROWS - len(part), *part.shape[1:])
+                found[f"heads.{kind}.{block}"] = torch.cat([part, spare])
+        return found
+
     @torch.no_grad()
     def copy(self, cls: int, new: int, share: float) -> None:
         """Let a class begin as a share of another one."""

@@ -1,5 +1,13 @@
 """What a training batch is made of."""
 
-from ramify.rehearsal.rehearsals import Flexible, HalfAndHalf, MemoryOnly, Nothing, Rehearsal, StreamOnly
+from ramify.rehearsal.rehearsals import (
+    ArrivalsOnly,
+    Flexible,
+    HalfAndHalf,
+    MemoryOnly,
+    Nothing,
+    Rehearsal,
+    StreamOnly,
+)
 
-__all__ = ["Flexible", "HalfAndHalf", "MemoryOnly", "Nothing", "Rehearsal", "StreamOnly"]
+__all__ = ["ArrivalsOnly", "Flexible", "HalfAndHalf", "MemoryOnly", "Nothing", "Rehearsal", "StreamOnly"]

@@ -46,20 +46,24 @@ class HalfAndHalf(Rehearsal):
         return self.fill(bench, arrivals, batch_size)
 
 
-class StreamOnly(Rehearsal):
-    """RM within a task: batches of the stream alone, one update each."""
+class ArrivalsOnly(Rehearsal):
+    """Batches of the stream alone: nothing is rehearsed."""
 
     def buffer_size(self, batch_size: int) -> int:
         """A whole batch of arrivals."""
         return batch_size
 
-    def updates_due(self, credit: float) -> int:
-        """One update a batch."""
-        return 1
-
     def compose(self, bench: Workbench, arrivals: Batch, batch_size: int) -> Batch:
         """The batch of one update."""
         return arrivals
+
+
+class StreamOnly(ArrivalsOnly):
+    """RM within a task: batches of the stream alone, one update each."""
+
+    def updates_due(self, credit: float) -> int:
+        """One update a batch."""
+        return 1
 
 
 class Nothing(StreamOnly):

@@ -115,8 +115,8 @@ class Run:
         config, self.learned, self.encoder, inputs = ready.config, ready.dataset, ready.encoder, ready.inputs
         torch.manual_seed(config.seed)  # ramify draws nothing from torch's own generator; your network may
         method = find_method(config.method)
-        settings = replace(config, memory_size=len(self.stream)) if method.offline else config
-        if method.offline:  # it keeps the whole stream: by reference, not a second time
+        settings = replace(config, memory_size=len(self.stream)) if method.keeps_stream else config
+        if method.keeps_stream:  # it keeps the whole stream: by reference, not a second time
             inputs = replace(inputs, source=self.learned.train.images)
         self.trainer = Trainer(method, settings, inputs, config.seed, where, ready.network)
         self.config = replace(config, precision=self.trainer.settings.precision)  # auto: as measured
@@ -187,7 +187,7 @@ class Run:
         part = slice(self.position, stop)
         stream = self.stream
         chosen = stream.image[part]
-        inputs = chosen if self.trainer.method.offline else self.learned.train.images[chosen]
+        inputs = chosen if self.trainer.method.keeps_stream else self.learned.train.images[chosen]
         labels = [
             [pair] for pair in zip(stream.level[part].tolist(), stream.label[part].tolist(), strict=True)
         ]

@@ -79,7 +79,7 @@ class Costing:
         ends = {*stream.task_starts[1:].tolist(), len(stream)}
         asked = evaluated_at(config, stream, method.offline)
         trained_at = {"never": [], "task ends": ends, "answers": asked}[method.memory_epochs]
-        room = len(stream) if method.offline else config.memory_size
+        room = len(stream) if method.keeps_stream else config.memory_size
         batches = sum(math.ceil(min(at, room) / config.batch_size) for at in trained_at)
         test = len(dataset.test.leaves)
         subset = min(test, config.eval_images or test)
