@@ -26,7 +26,7 @@ def run_levels(model: Path) -> str:
     from contextlib import suppress
 
     from ramify.files import read_json
-    from ramify.reports.words import told_levels
+    from ramify.streams import told_levels
 
     if (model / "config.json").is_file():
         with suppress(RamifyError, TypeError, ValueError):

@@ -32,7 +32,9 @@ def main(argv: list[str]) -> int:
         return 0
     if not (args.model / FILE).is_file():
         Learner.load(args.model, network=args.network, own_code=args.own_code)  # says what is wrong, or
-        raise RamifyError(f"{args.model} is a run's; teach it on first (ramify learn … --out {args.model})")
+        raise RamifyError(
+            f"{args.model} is a run's; teach it on first with `ramify learn … --out {args.model}`"
+        )
     with ModelFolder(args.model).locked():
         learner = Learner.load(args.model, device="cpu", network=args.network, own_code=args.own_code)
         entry = learner.edit(args.verb.replace("-", "_"), **_arguments(learner, args))

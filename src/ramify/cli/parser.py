@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from ramify.errors import RamifyError
@@ -22,6 +26,20 @@ LENIENT = {
     "pad": "repeat leaves of the tree that are less deep than others downwards",
     "any_counts": "accept a tree of other sizes than the published",
 }
+
+
+@contextmanager
+def importing() -> Iterator[None]:
+    """Where a command first imports torch: nothing of that is garbage, and to look for it takes a while."""
+    if "torch" in sys.modules or not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 def add_leniency(parser: argparse.ArgumentParser) -> None:

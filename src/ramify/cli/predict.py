@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ramify.cli.parser import Parser, add_own_code
+from ramify.cli.parser import Parser, add_own_code, importing
 from ramify.errors import RamifyError
 
 if TYPE_CHECKING:
@@ -20,10 +20,11 @@ def main(argv: list[str]) -> int:
     """Run `ramify predict`."""
     args = _parser().parse_args(argv)
 
-    from ramify.cli.answers import as_dict, check_kind, line, run_levels, write
-    from ramify.learner import Learner
-    from ramify.learner.asking import Question, ask, named_images
-    from ramify.learner.sure import ONE_PATH, check_confidence
+    with importing():
+        from ramify.cli.answers import as_dict, check_kind, line, run_levels, write
+        from ramify.learner import Learner
+        from ramify.learner.asking import Question, ask, named_images
+        from ramify.learner.sure import ONE_PATH, check_confidence
 
     if args.to is not None:
         check_kind(args.to)

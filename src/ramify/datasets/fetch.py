@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from ramify.datasets.archives import extract
-from ramify.datasets.download import download, path_name
 from ramify.errors import RamifyError
 
 
@@ -30,6 +28,9 @@ class Publisher:
 
     def fetch(self, folder: Path, progress: bool) -> None:
         """Bring all archives to `folder`, unpacked; what is there stays, what broke off is continued."""
+        from ramify.datasets.archives import extract  # what only a download needs
+        from ramify.datasets.download import download, path_name
+
         for archive in self.archives:
             if not (folder / archive.top).exists():
                 path = folder / path_name(archive.url)

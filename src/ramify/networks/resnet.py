@@ -21,7 +21,8 @@ def trim(conv: nn.Conv2d, side: int) -> None:
     taps, and half of the network's weights or more, are multiplied by zeros and never learn.
     """
     if side <= conv.stride[0]:
-        conv.weight = nn.Parameter(conv.weight.detach()[:, :, 1 : 1 + side, 1 : 1 + side].clone())
+        kept = conv.weight.detach()[:, :, 1 : 1 + side, 1 : 1 + side]
+        conv.weight = nn.Parameter(torch.empty(kept.shape, device=kept.device).copy_(kept))
         conv.kernel_size, conv.padding = (side, side), (0, 0)
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ramify.reports.data import RunData
 from ramify.runs.code import changed_code, codes_in
-from ramify.streams import renumbered
+from ramify.streams import told_levels
 from ramify.sweeps.words import some
 
 
@@ -25,18 +24,10 @@ def scale(runs: Sequence[RunData]) -> str:
     ]
     known = [p for p in presets if p != "paper"]
     smaller = "; not the paper's scale" if known or not presets else ""
-    cut = any(run.config.limit or run.config.per_class for run in runs)
+    cut = any(run.config.limit or run.config.per_class or run.config.imbalance for run in runs)
     size = f"Scale: {', '.join(filter(None, parts))}{smaller or ('; not the whole stream' if cut else '')}."
     levels = _all(told_levels(run.facts) for run in runs)
     return f"{size} {levels[0].upper()}{levels[1:]}." if levels else size
-
-
-def told_levels(facts: Mapping[str, Any]) -> str:
-    """Which levels of its tree a run uses and how it counts them, as its config.json says; empty: all."""
-    stream = facts.get("stream")
-    if not isinstance(stream, dict) or not {"levels", "depth"} <= stream.keys():
-        return ""  # of an older run
-    return renumbered(stream["levels"], stream["depth"])
 
 
 def mixed_code(runs: Sequence[RunData]) -> str | None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ramify.change import Change
 from ramify.networks import Model
@@ -14,23 +16,39 @@ from ramify.state import State
 class Optimizer:
     """Adam without weight decay, in the device's fused form, over parameters that may be joined by more.
 
-    The backbone learns at `factor` times the rate. What is frozen has no part in it.
+    The backbone learns at `factor` times the rate. What is frozen has no part in it. torch's Adam,
+    whose first use imports a compiler, is made when it is first needed: not to answer.
     """
 
     def __init__(self, model: Model, lr: float, factor: float = 1.0) -> None:
-        self.model, self.factor = model, factor
+        self.model, self.lr, self.factor = model, lr, factor
+        self._moments: dict[str, dict[str, Tensor]] = {}  # restored, for an Adam that is yet to be made
+
+    @cached_property
+    def _adam(self) -> torch.optim.Adam:
         groups = [{"params": parameters} for parameters in self._groups()]
-        self._adam = torch.optim.Adam(groups, lr=lr, fused=True)
+        adam = torch.optim.Adam(groups, lr=self.lr, fused=True)
+        for name, parameter in self.model.named_parameters():
+            if name in self._moments:
+                adam.state[parameter] = self._moments.pop(name)
+        return adam
+
+    @property
+    def _made(self) -> bool:
+        return "_adam" in self.__dict__
 
     def _groups(self) -> list[list[nn.Parameter]]:
-        """Those that learn at the full rate, and those that learn at another."""
-        model = self.model
-        apart = [] if self.factor == 1 else [p for p in model.backbone.parameters() if p.requires_grad]
-        known = set(apart)
-        return [[p for p in model.parameters() if p.requires_grad and p not in known], apart]
+        """Those that learn at the full rate and, where there is a factor, those that learn at another."""
+        trained = [p for p in self.model.parameters() if p.requires_grad]
+        if self.factor == 1:
+            return [trained]
+        slower = {p for p in self.model.backbone.parameters() if p.requires_grad}
+        return [[p for p in trained if p not in slower], [p for p in trained if p in slower]]
 
     def add(self, parameters: list[nn.Parameter]) -> None:
         """Train these too; the model has them already. Their moments are as old as those of the others."""
+        if not self._made and not self._moments:
+            return
         steps = [value["step"] for value in self._adam.state.values()]
         if steps:
             for parameter in parameters:
@@ -47,10 +65,11 @@ class Optimizer:
 
     def step(self, rate: float, clip: float | None = None) -> None:
         """Apply the gradients at this rate and clear them."""
-        full, slower = self._adam.param_groups
+        groups = self._adam.param_groups
         if clip is not None:
-            torch.nn.utils.clip_grad_norm_([*full["params"], *slower["params"]], clip)
-        full["lr"], slower["lr"] = rate, rate * self.factor
+            torch.nn.utils.clip_grad_norm_([p for group in groups for p in group["params"]], clip)
+        for group, factor in zip(groups, (1.0, self.factor), strict=False):
+            group["lr"] = rate * factor
         self._adam.step()
         self._adam.zero_grad()
 
@@ -73,11 +92,11 @@ class Optimizer:
 
     def restore(self, state: State) -> None:
         """Continue from `state`; the network must already have its parameters."""
-        self._regroup()
-        self._adam.state.clear()
-        for name, parameter in self.model.named_parameters():
-            if name in state["moments"]:
-                self._adam.state[parameter] = {
-                    key: value.to(parameter.device, copy=True)
-                    for key, value in state["moments"][name].items()
-                }
+        self.__dict__.pop("_adam", None)
+        self._moments = {
+            name: {
+                key: value.to(parameter.device, copy=True) for key, value in state["moments"][name].items()
+            }
+            for name, parameter in self.model.named_parameters()
+            if name in state["moments"]
+        }
