@@ -23,6 +23,7 @@ SHOWN_BY = {
     "learner/": ("learn", "predict", "describe"),
     "learner/manifest.py": ("learn",),
     "reports/reproduced.py": ("reproduce",),
+    "networks/": ("run",),
     "runs/folder.py": ("run",),
     "serve/": ("serve",),
     "runs/track.py": ("run",),
