@@ -39,7 +39,7 @@ SHOWN_BY = {
     "cli/answers.py": ("predict",),
     "cli/edit.py": ("edit MODEL samples",),
 }
-OTHERS = ("`ray start --head`",)  # not ours
+OTHERS = ("`ray start --head`", "pip install --no-deps timm")  # not ours
 SAYS = ("RamifyError", "FolderInUse", "BrokenImage", "warning", "info", "error", "write", "print")
 EVERYWHERE = ("--help", "--version")
 
