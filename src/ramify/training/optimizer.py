@@ -38,11 +38,12 @@ class Optimizer:
         return "_adam" in self.__dict__
 
     def _groups(self) -> list[list[nn.Parameter]]:
-        """Those that learn at the full rate, and those that learn at another."""
-        model = self.model
-        apart = [] if self.factor == 1 else [p for p in model.backbone.parameters() if p.requires_grad]
-        known = set(apart)
-        return [[p for p in model.parameters() if p.requires_grad and p not in known], apart]
+        """Those that learn at the full rate and, where there is a factor, those that learn at another."""
+        trained = [p for p in self.model.parameters() if p.requires_grad]
+        if self.factor == 1:
+            return [trained]
+        slower = {p for p in self.model.backbone.parameters() if p.requires_grad}
+        return [[p for p in trained if p not in slower], [p for p in trained if p in slower]]
 
     def add(self, parameters: list[nn.Parameter]) -> None:
         """Train these too; the model has them already. Their moments are as old as those of the others."""
@@ -64,10 +65,11 @@ class Optimizer:
 
     def step(self, rate: float, clip: float | None = None) -> None:
         """Apply the gradients at this rate and clear them."""
-        full, slower = self._adam.param_groups
+        groups = self._adam.param_groups
         if clip is not None:
-            torch.nn.utils.clip_grad_norm_([*full["params"], *slower["params"]], clip)
-        full["lr"], slower["lr"] = rate, rate * self.factor
+            torch.nn.utils.clip_grad_norm_([p for group in groups for p in group["params"]], clip)
+        for group, factor in zip(groups, (1.0, self.factor), strict=False):
+            group["lr"] = rate * factor
         self._adam.step()
         self._adam.zero_grad()
 
