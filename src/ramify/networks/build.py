@@ -19,6 +19,7 @@ from ramify.networks.weights import load_into, read_weights
 LITE = "efficientnet-lite0"
 KNOWN = (*BLOCKS, LITE, "timm:NAME")
 IMAGENET: tuple[Channels, Channels] = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+LITES: tuple[Channels, Channels] = ((127 / 255,) * 3, (128 / 255,) * 3)  # EfficientNet-Lite: (x - 127) / 128
 
 
 def build_backbone(
@@ -89,7 +90,7 @@ def feature_backbone(settings: NetworkSettings, generator: torch.Generator | Non
 def own_normalisation(settings: NetworkSettings) -> tuple[Channels, Channels] | None:
     """Mean and standard deviation that the network was trained with, where that is known."""
     if settings.name == LITE:
-        return IMAGENET
+        return LITES
     if settings.name.startswith(TIMM):
         return timm_normalisation(settings.name)
     if settings.name in BLOCKS and settings.weights is not None:
