@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from xml.etree import ElementTree
+
 import numpy as np
 import pytest
 import torch
 
 from ramify import Learner, RamifyError
 from ramify.learner.prequential import ALARMS, LEAST, RECENT
+from ramify.learner.trust import trust_drawing
 from ramify.methods.checks import SIZE, Toy, same, weights
 from test_learner import learner, taught
 
@@ -204,3 +207,16 @@ def test_the_log_follows_labels_that_change():
     assert one.calibration()[2].answers == len(kept)
     one.partial_fit(LONG.images[:40], LONG.labels[:40], LONG.levels[:40])
     assert (one._trainer.log.truth >= 0).all()
+
+
+def test_the_figure_shows_risk_and_coverage_of_each_level_and_accuracy_by_depth(tmp_path):
+    toy = Toy.stream(200, levels=(1,), seed=5)
+    one = learner("er").partial_fit(toy.images, [{1: a, 2: b} for a, b in toy.paths])
+    drawn = trust_drawing(one._trainer)
+    assert [panel.title for panel in drawn.panels] == ["Risk against coverage", "Accuracy against depth"]
+    assert [name for _, name in drawn.legend] == ["level 1", "level 2"]
+    drawn.save(tmp_path / "figure.svg")
+    ElementTree.parse(tmp_path / "figure.svg")
+    assert len(trust_drawing(long_taught()._trainer).panels) == 1  # no sample has a label at both levels
+    with pytest.raises(RamifyError, match="nothing to draw"):
+        trust_drawing(learner("er")._trainer)

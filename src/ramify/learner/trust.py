@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ramify.errors import RamifyError
 from ramify.evaluation.calibration import Bin, Calibration, expected_calibration_error, reliability
+from ramify.learner.prequential import LEAST
+from ramify.reports.figures.panel import Drawing
+from ramify.reports.figures.sureness import Sure, sureness
 
 if TYPE_CHECKING:
     from ramify.learner.shared import SharedTrainer
@@ -50,3 +54,32 @@ def trust(trainer: SharedTrainer) -> dict[int, Trust]:
             float(np.mean(new > least[level])) if len(new) and level in least else None,
         )
     return found
+
+
+def trust_drawing(trainer: SharedTrainer) -> Drawing:
+    """Risk and coverage of each level and, of samples with a label at every level, accuracy by depth."""
+    classes, log = trainer.classes, trainer.log
+    worth, _ = log.fitted(classes)
+    if not worth:
+        raise RamifyError(f"no level has {LEAST} answers in the log yet; there is nothing to draw")
+    levels = {}
+    for level, calibration in worth.items():
+        entries = log.entries(classes, level)
+        levels[level] = calibration(entries.probability), entries.right
+    return sureness(levels, _paths(trainer, worth) if len(worth) > 1 else None)
+
+
+def _paths(trainer: SharedTrainer, worth: dict[int, Calibration]) -> Sure:
+    """Confidence and rightness [n, levels] of the samples that were asked at all of these levels."""
+    classes, log = trainer.classes, trainer.log
+    usable = (log.truth >= 0) & (log.said >= 0) & ~log.new
+    column = {level: k for k, level in enumerate(worth)}
+    rows: dict[int, dict[int, tuple[float, bool]]] = {}
+    for i in np.flatnonzero(usable).tolist():
+        level = int(classes.level_of[log.truth[i]])
+        if level in column:
+            sure = float(worth[level](log.probability[i]))
+            rows.setdefault(int(log.sample[i]), {})[column[level]] = sure, bool(log.said[i] == log.truth[i])
+    whole = [row for row in rows.values() if len(row) == len(column)]
+    found = np.array([[row[k] for k in range(len(column))] for row in whole]).reshape(-1, len(column), 2)
+    return found[:, :, 0], found[:, :, 1].astype(bool)

@@ -1,0 +1,74 @@
+"""What is gained by not always answering: risk against coverage, and accuracy against depth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from ramify.evaluation.calibration import risk_coverage, stops
+from ramify.reports.figures.axes import Axes
+from ramify.reports.figures.panel import Drawing, Panel, label, marker
+from ramify.reports.markup import Markup, el, join
+from ramify.reports.palette import DASHES, Style
+
+WIDTH, HEIGHT = 340.0, 228.0
+DEMANDS = np.round(np.arange(0, 1, 0.05), 2)
+MARKED = (0.5, 0.8, 0.9, 0.95)
+CAPTION = (
+    "Answers given before their sample was learned. Left: the share of mistakes when only the surest are "
+    "answered. Right: answers that go as deep as they are sure enough, for demands from 0 to 0.95."
+)
+Sure = tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]  # confidences, and which answers are right
+
+
+def sureness(levels: Mapping[int, Sure], paths: Sure | None = None) -> Drawing:
+    """Risk–coverage of each level, [n] each; with `paths`, [n, levels], what a demand on confidence does."""
+    looks = {level: Style(k % 8, k % len(DASHES)) for k, level in enumerate(levels)}
+    panels = [_risk_coverage(levels, looks)]
+    if paths is not None and len(paths[1]):
+        panels.append(_depth(*paths))
+    legend = tuple((look, f"level {level}") for level, look in looks.items())
+    return Drawing("Answers that know when to stop", tuple(panels), CAPTION, legend, columns=2)
+
+
+def _risk_coverage(levels: Mapping[int, Sure], looks: Mapping[int, Style]) -> Panel:
+    curves = {level: risk_coverage(*sure) for level, sure in levels.items()}
+    most = max([5.0, *(100 * float(risk.max()) for _, risk in curves.values())])
+    axes = Axes((0, 100), (0, min(100.0, 1.05 * most)), 34, 40, WIDTH - 10, HEIGHT - 36)
+    parts = [label(0, 13, "risk–coverage", class_="b"), axes.frame("answered (%)", "mistakes (%)")]
+    for level, (coverage, risk) in curves.items():
+        points = list(zip((100 * coverage).tolist(), (100 * risk).tolist(), strict=True))
+        parts.append(_line(axes, points, looks[level]))
+    return Panel("Risk against coverage", WIDTH, HEIGHT, join(parts))
+
+
+def _depth(confidence: npt.NDArray[np.float64], right: npt.NDArray[np.bool_]) -> Panel:
+    found = [s for s in stops(confidence, right, DEMANDS) if s.accuracy is not None]
+    points = [(s.depth, 100 * s.accuracy) for s in found if s.accuracy is not None]
+    least = min(y for _, y in points)
+    axes = Axes((0, confidence.shape[1]), (max(0.0, least - 5), 100), 34, 40, WIDTH - 10, HEIGHT - 36)
+    look = Style(6)
+    parts = [
+        label(0, 13, "accuracy of what is answered", class_="b"),
+        axes.frame("mean depth (levels)", "right (%)"),
+        _line(axes, points, look),
+    ]
+    row = -np.inf  # of the last name below it, so that none is written over another
+    for stop, (x, y) in zip(found[::-1], points[::-1], strict=True):
+        if stop.confidence in MARKED:
+            row = max(row + 13, axes.y(y) + 4)
+            parts.append(marker(look, axes.x(x), axes.y(y)))
+            parts.append(label(axes.x(x) - 8, row, f"{stop.confidence:g}", "end", class_="t faint"))
+    return Panel("Accuracy against depth", WIDTH, HEIGHT, join(parts))
+
+
+def _line(axes: Axes, points: list[tuple[float, float]], look: Style) -> Markup:
+    return el(
+        "path",
+        d=axes.path(points),
+        class_=f"line s{look.color}",
+        fill="none",
+        stroke_dasharray=DASHES[look.dash] or None,
+    )
