@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
+from PIL import Image
 
-from ramify import Learner, RamifyError, Taxonomy
-from ramify.learner.history import digest
-from ramify.memory import Memory
-from ramify.memory.votes import Votes
+from ramify import Learner, RamifyError, Taxonomy, load_dataset
+from ramify.change import Change, class_means, class_pairs, class_sums, slot_rows
+from ramify.cli import main
+from ramify.learner.history import difference, digest, patched, read_history
 from ramify.methods import METHODS
+from ramify.methods.checks import same, weights
 from ramify.methods.editing import stores
+from ramify.state import copied
+from ramify.taxonomy import edit as trees
 from test_learner import TOY, learner
 
 IDS = [f"photo {i}" for i in range(60)]
@@ -56,8 +63,12 @@ def check(ours: Learner) -> None:
         assert sample.slot < 0 or trainer.memory["sample"][sample.slot] == sample.values["sample"]
         assert sample.cls in sample.labels
     votes = getattr(trainer.recipe.keep, "votes", None)
-    if votes is not None and len(votes.labels):
-        check_votes(votes, trainer.memory)
+    if votes is not None and len(votes.predictions):
+        cast = votes.predictions[votes.predictions >= 0]
+        assert alive.issuperset(cast.tolist())
+        assert (votes.predictions[trainer.memory.size :] == -1).all()
+        for level, column in enumerate(votes.predictions.T, 1):
+            assert (classes.level_of[column[column >= 0]] == level).all()
     if ours.levels:
         for decode in ("heads", "path", "joint", "crm", "up"):
             answer = ours.predict(TOY.images[:4], decode=decode)
@@ -66,18 +77,6 @@ def check(ours: Learner) -> None:
         for level in ours.levels:
             assert ours.predict_proba(TOY.images[:4], level).sum() == pytest.approx(4, abs=1e-3)
         ours.hierarchy()
-
-
-def check_votes(votes: Votes, memory: Memory) -> None:
-    """Against a count one by one."""
-    counts = np.zeros_like(votes.counts)
-    for slot, row in enumerate(votes.predictions.tolist()):
-        for cls in row:
-            if cls >= 0:
-                assert slot < memory.size
-                assert votes.labels[slot] == memory.classes[slot]
-                counts[memory.classes[slot], cls] += 1
-    assert (counts == votes.counts).all()
 
 
 def edit(ours: Learner, data: Any) -> str:
@@ -169,3 +168,293 @@ def test_random_edits_of_every_method(
             break
         ours.undo()  # after learning, as far as it goes
         check(ours)
+
+
+def read_as_one(labels: list[Any], into: dict[str, str]) -> list[Any]:
+    return [into.get(label, label) for label in labels]
+
+
+def test_merged_labels_are_within_a_point_of_labels_taught_as_one():
+    garden = load_dataset("garden")
+    names, of_leaf = garden.taxonomy.names(3), garden.taxonomy.leaf_to(3)
+    into = {names[1]: names[0], names[7]: names[6], names[4]: names[3]}
+    truth = read_as_one([names[c] for c in of_leaf[garden.test.leaves]], into)
+    merged, together = [], []
+    for seed in (0, 1):
+        rows = np.random.default_rng(seed).permutation(len(garden.train.leaves))[:600]
+        labels = [names[c] for c in of_leaf[garden.train.leaves[rows]]]
+        for taught_as, scores in ((labels, merged), (read_as_one(labels, into), together)):
+            ours = learner("er", image_size=32, memory_size=500, batch_size=16, lr=5e-3, seed=seed)
+            ours.partial_fit(garden.train.images[rows], taught_as, 3)
+            if taught_as is labels:
+                for other, name in into.items():
+                    ours.merge(3, [name, other])
+            said = ours.predict(garden.test.images[:]).labels[3]
+            scores.append(np.mean([a == b for a, b in zip(said, truth, strict=True)]))
+    assert np.mean(together) > 0.2  # of nine labels
+    assert np.mean(merged) > np.mean(together) - 0.01
+
+
+def test_split_labels_are_told_apart_at_once():
+    ours = taught("er")
+    colours = {s.number: TOY.paths[s.number][1] for s in ours.stored(1, "red") if s.number < 59}
+    by_colour = {name: [n for n, c in colours.items() if c == name] for name in set(colours.values())}
+    assert len(by_colour) == 2
+    rest = [s.number for s in ours.stored(1, "red") if s.number not in colours]
+    by_colour["colour 0"] += rest
+    entry = ours.split(1, "red", by_colour)
+    assert entry["ends"]
+    assert set(ours.labels(1)) == {"blue", "colour 0", "colour 1"}
+    numbers = sorted(colours)
+    said = ours.predict(TOY.images[numbers]).labels[1]
+    assert np.mean([a == colours[n] for a, n in zip(said, numbers, strict=True)]) > 0.8
+
+
+def test_a_split_by_a_function_and_one_that_leaves_the_label():
+    ours = taught("er")
+    held = ours.stored(1, "blue")
+    ours.split(1, "blue", lambda image: "dark" if image[0, 0, 1] > 120 else None)
+    assert set(ours.labels(1)) == {"red", "blue", "dark"}
+    assert {s.number for s in (*ours.stored(1, "blue"), *ours.stored(1, "dark"))} == {s.number for s in held}
+
+
+def test_relabel_moves_counts_votes_and_the_log():
+    ours = taught("pl-fms")
+    sample = next(s for s in ours.stored(2) if len(s.labels) == 1)
+    right = next(label for label in ours.labels(2) if label != sample.labels[2])
+    classes, seen = ours._trainer.classes, ours._trainer.classes.seen.copy()
+    entry = ours.relabel(sample.id, right)
+    assert entry["stored"] == 1
+    now = next(s for s in ours.stored() if s.number == sample.number)
+    assert now.labels == {2: right}
+    old, new = classes.find(2, sample.labels[2]), classes.find(2, right)
+    assert classes.seen[old] == seen[old] - 1
+    assert classes.seen[new] == seen[new] + 1
+    log = ours._trainer.log
+    assert set(log.truth[log.sample == sample.number].tolist()) <= {new}
+    with pytest.raises(RamifyError, match="not stored, or no longer"):
+        ours.relabel("no such photo", right)
+
+
+def test_a_source_is_forgotten_in_memory_and_on_disk(tmp_path):
+    ours = taught("er", memory_size=200)  # room for all
+    ours.rename(1, "red", "crimson")
+    secret = ours.stored_image(7).transpose(2, 0, 1).tobytes()
+    ours.save(tmp_path)
+    file = tmp_path / "learner.safetensors"
+    assert secret in file.read_bytes()
+    entry = ours.forget_source("part 0")
+    assert entry["stored"] == 30
+    assert {s.source for s in ours.stored()} == {"part 30", "paths"}
+    ours.save(tmp_path)
+    assert secret not in file.read_bytes()
+    with pytest.raises(RamifyError, match="no edit to take back"):
+        ours.undo()
+    with pytest.raises(RamifyError, match="no sample of the source 'part 0' is stored"):
+        ours.forget_source("part 0")
+    assert [e["edit"] for e in read_history(tmp_path)] == ["rename", "forget_source"]
+
+
+def test_a_forgotten_label_keeps_its_images_for_undo_unless_for_good(tmp_path):
+    for for_good in (False, True):
+        ours = taught("er", memory_size=200)
+        secret = ours.stored_image(45).transpose(2, 0, 1).tobytes()
+        ours.forget(2, ours.labels(2), for_good=for_good)
+        assert ours.levels == (1,)
+        ours.save(tmp_path)
+        assert (secret in (tmp_path / "learner.safetensors").read_bytes()) != for_good
+        assert not for_good or not ours._history.undo
+
+
+def test_the_tree_follows():
+    ours = taught("er", taxonomy=TREE)
+    ours.move(2, "colour 1", "blue")
+    assert trees.ancestry(ours.taxonomy, 2, "colour 1") == ("blue", "colour 1")
+    for sample in ours.stored():
+        if len(sample.labels) > 1 and sample.labels[2] == "colour 1":
+            assert sample.labels[1] == "blue"
+    with pytest.raises(RamifyError, match="'colour 1' stands under 'blue' already"):
+        ours.move(None, "colour 1", "blue")
+    ours.rename(1, "blue", "cold")
+    assert set(ours.taxonomy.names(1)) == {"red", "cold"}
+    with pytest.raises(RamifyError, match="has labels below it in the taxonomy"):
+        ours.forget(1, "cold")
+    with pytest.raises(RamifyError, match="which the taxonomy has under 'cold'"):
+        ours.partial_fit(TOY.images[:1], [("red", "colour 1")])
+    for _ in range(2):
+        assert ours.undo()["exactly"]
+    assert ours.taxonomy == TREE
+
+
+def test_levels_in_any_order_and_branches_that_end_early():
+    ours = learner("pl-fms")
+    three = [f"{path[1]} {i % 2}" for i, path in enumerate(TOY.paths)]
+    ours.partial_fit(TOY.images[:20], three[:20], level=3)  # before anything above it
+    assert ours.levels == (3,)
+    ours.partial_fit(TOY.images[20:40], [path[0] for path in TOY.paths[20:40]], level=1)
+    ours.partial_fit(TOY.images[40:], [("red", None, name) for name in three[40:]])  # a gap
+    ours.partial_fit(TOY.images[:8], ["lonely"] * 8, level=1)  # nothing below it
+    ours.partial_fit(TOY.images[20:40], [path[1] for path in TOY.paths[20:40]], level=2)
+    check(ours)
+    ours.merge(3, ours.labels(3)[:2])
+    ours.forget(2, ours.labels(2))
+    assert ours.levels == (1, 3)
+    check(ours)
+
+
+MISTAKES = {
+    "no label": (lambda o: o.rename(2, "colour 9", "x"), "no label 'colour 9' at level 2; did you mean"),
+    "its own name": (lambda o: o.rename(1, "red", "red"), "choose another name"),
+    "a name that is taken": (lambda o: o.rename(1, "red", "blue"), r"merge\(1, \['red', 'blue'\]\)"),
+    "another level": (lambda o: o.rename(2, "red", "x"), "'red' is a label of level 1, not of 2"),
+    "a number": (lambda o: o.rename(1, "red", 3), "labels are strings and integers"),
+    "one label": (lambda o: o.merge(1, ["red"]), "merge needs two or more labels"),
+    "no labels": (lambda o: o.merge(1, "red"), "two or more labels of one level"),
+    "no tree": (lambda o: o.move(2, "colour 1", "blue"), "was given no taxonomy"),
+    "not its sample": (
+        lambda o: o.split(1, "red", {"x": [o.stored(1, "blue")[0].number]}),
+        "does not have the label that is split",
+    ),
+    "nothing new": (
+        lambda o: o.split(1, "red", {"red": [o.stored(1, "red")[0].number]}),
+        "no sample was given",
+    ),
+    "no edit": (lambda o: o.edit("mrege", level=1), "did you mean merge"),
+    "no argument": (lambda o: o.edit("merge", level=1), "missing a required argument: 'labels'; it takes"),
+    "nothing to undo": (lambda o: o.undo(), "no edit to take back"),
+    "no ids": (lambda o: o.partial_fit(TOY.images[:2], ["red"] * 2, 1, ids=["a"]), "1 ids were given for 2"),
+}
+
+
+@pytest.fixture(scope="module")
+def one() -> Learner:
+    return taught("er")
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_is_refused_in_one_line_and_changes_nothing(name, one):
+    mistake, told = MISTAKES[name]
+    before = digest(one._whole())
+    with pytest.raises(RamifyError, match=told) as caught:
+        mistake(one)
+    assert "\n" not in str(caught.value)
+    assert digest(one._whole()) == before
+    assert not one.history
+
+
+def test_an_edit_that_breaks_midway_leaves_all_as_it_was(monkeypatch):
+    ours = taught("pl-fms")
+    before = digest(ours._whole())
+
+    def breaks(*args: Any) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(type(ours._trainer), "follow", breaks)
+    with pytest.raises(MemoryError):
+        ours.merge(2, ours.labels(2))
+    assert digest(ours._whole()) == before
+    assert not ours.history
+
+
+def test_after_an_edit_it_learns_on_as_its_saved_copy_does(tmp_path):
+    ours = taught("pl-fms")
+    ours.merge(2, ours.labels(2)[:2], "both")
+    ours.save(tmp_path)
+    again = Learner.load(tmp_path, network=ours.get_params()["network"])
+    for one_of_them in (ours, again):
+        one_of_them.partial_fit(TOY.images[:30], ["both"] * 30, 2)
+    assert same(weights(ours._trainer), weights(again._trainer))
+    assert again.history == ours.history
+
+
+def test_the_command(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    rows = ["path,label,level"]
+    for i in range(24):
+        Image.fromarray(TOY.images[i].permute(1, 2, 0).numpy()).save(f"{i}.png")
+        rows.append(f"{i}.png,{TOY.paths[i][1]},2")
+    Path("stream.csv").write_text("\n".join(rows) + "\n")
+    assert main(["learn", "stream.csv", "--out", "model", "--method", "er", "--image-size", "16"]) == 0
+
+    def edit(*words: str, code: int = 0) -> str:
+        capsys.readouterr()
+        assert main(["edit", "model", *words]) == code
+        out = capsys.readouterr()
+        return out.out if code == 0 else out.err
+
+    assert "renamed colour 0 to crimson (level 2)" in edit("rename", "colour 0", "crimson")
+    assert "merged crimson, colour 1 into red" in edit("merge", "crimson", "colour 1", "--into", "red")
+    listed = edit("samples", "--label", "red", "--images", "out").splitlines()
+    assert listed[0] == "sample,id,source,level2"
+    assert all(line.endswith(",stream.csv,red") for line in listed[1:])
+    numbers = [line.split(",")[0] for line in listed[1:]]
+    assert sorted(p.stem for p in Path("out").iterdir()) == sorted(numbers)
+    Path("sorted/warm").mkdir(parents=True)
+    Path(f"out/{numbers[0]}.png").rename(f"sorted/warm/{numbers[0]}.png")
+    assert "split red (level 2): warm 1; the others keep it" in edit("split", "red", "--by", "sorted")
+    Path("by.csv").write_text(f"sample,label\n{numbers[1]},warm\n")
+    edit("split", "red", "--by", "by.csv")
+    assert "relabelled samples" in edit("relabel", f"{numbers[0]}.png", "red")
+    assert "took edit 5 back" in edit("undo")
+    assert "weights have learned from them remains" in edit("forget-samples", numbers[0])
+    assert "did you mean 'warm'" in edit("rename", "wram", "x", code=2)
+    assert "the columns are sample and label" in edit("split", "red", "--by", "stream.csv", code=2)
+    told = edit("history").splitlines()
+    assert len(told) == 7
+    entries = [json.loads(line) for line in edit("history", "--json").splitlines()]
+    assert entries == read_history(Path("model"))
+    assert [e["number"] for e in entries] == list(range(1, 8))
+    assert main(["learn", "stream.csv", "--out", "model"]) == 0  # it goes on
+
+
+@given(data=st.data())
+@settings(max_examples=50)
+def test_a_patch_leads_back(data):
+    shapes = st.sampled_from([(0, 2), (3, 2), (5, 2), (4,), ()])
+    kinds = st.sampled_from([np.float32, np.int64, bool])
+
+    def leaf() -> Any:
+        kind = data.draw(st.sampled_from(["array", "tensor", "plain"]))
+        if kind == "plain":
+            return data.draw(
+                st.one_of(st.integers(), st.text(max_size=3), st.none(), st.lists(st.floats(allow_nan=False)))
+            )
+        values = np.random.default_rng(data.draw(st.integers(0, 3))).integers(-1, 2, data.draw(shapes))
+        table = np.asarray(values * -1.0).astype(data.draw(kinds))  # with zeros of both signs
+        return torch.from_numpy(table) if kind == "tensor" else table
+
+    def state(depth: int) -> dict[str, Any]:
+        names = data.draw(st.lists(st.sampled_from("abc"), unique=True))
+        return {name: state(depth - 1) if depth and data.draw(st.booleans()) else leaf() for name in names}
+
+    before, after = state(2), state(2)
+    assert digest(patched(after, difference(before, after))) == digest(before)
+    assert difference(before, copied(before)) is None
+
+
+def test_what_follows_a_change():
+    change = Change(
+        np.array([0, 0, 2, -1]), np.array([0.75, 0.25, 1.0, 0.0]), np.array([1, -1, 0]), np.array([0]), {}
+    )
+    assert class_sums(change, np.array([1.0, 2, 3, 4])).tolist() == [3, 0, 3, 0]
+    assert class_means(change, torch.tensor([4.0, 8, 3, 4])).tolist() == [5, 0, 3, 0]
+    assert class_sums(change, np.array([5.0])).tolist() == [5]  # a part that knows fewer classes
+    table = np.arange(16).reshape(4, 4)
+    merged = class_pairs(change, table)
+    assert merged[0, 0] == table[:2, :2].sum()
+    assert merged.sum() == table[:3, :3].sum()
+    assert slot_rows(change, np.array([[7], [8], [9]])).tolist() == [[9], [7], [-1]]
+
+
+def test_edits_of_trees():
+    rows = [("a", "x"), ("a", "y"), ("b", "z")]
+    tree = Taxonomy.from_rows(rows, {"size": ["1", "2", "3"]})
+    moved = trees.moved(tree, 2, "z", "a")
+    assert [moved.path(i) for i in range(moved.leaves)] == [("a", "x"), ("a", "y"), ("a", "z"), ("b",)]
+    assert moved.leaf_attributes["size"] == ("1", "2", "3", "")
+    merged = trees.merged(tree, 1, ["b", "a"], "c")
+    assert [merged.path(i) for i in range(merged.leaves)] == [("c", "x"), ("c", "y"), ("c", "z")]
+    assert trees.removed(trees.joined(tree, 2, "w", "x"), 2, "w").fingerprint == tree.fingerprint
+    assert [trees.removed(tree, 2, "z").path(2)] == [("b",)]
+    with pytest.raises(RamifyError, match="level 1, which has no parents"):
+        trees.moved(tree, 1, "a", "b")

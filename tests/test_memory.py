@@ -242,7 +242,7 @@ def test_the_store_costs_little_beside_its_images():
         trainer.observe(blank, [[classes[cls]]])
     raw = 2000 * 3 * 32 * 32
     memory, policy = trainer.memory, trainer.recipe.keep
-    tracked = [policy.votes.predictions, policy.votes.labels, policy.votes.counts, policy.current]
+    tracked = [policy.votes.predictions, policy.current]
     assert memory.full
     assert memory.nbytes() <= 1.05 * raw
     assert policy.votes.predictions.shape == (2000, 5)

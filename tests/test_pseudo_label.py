@@ -164,6 +164,16 @@ def recomputed(world, seen):
     return counts
 
 
+def counted(votes, memory, classes):
+    """[class, class]: how many stored samples of the one vote for the other."""
+    counts = np.zeros((classes,) * 2, int)
+    for slot, cast in enumerate(votes.predictions.tolist()):
+        for d in cast:
+            if d >= 0:
+                counts[memory.classes[slot], d] += 1
+    return counts
+
+
 @settings(max_examples=80)
 @given(
     seed=st.integers(0, 10**6),
@@ -185,15 +195,20 @@ def test_kept_votes_are_those_recomputed_from_scratch(seed, steps, paths):
                 seen |= {s: dict(enumerate(row, 1)) | world.carried(s) for s, row in answers.items()}
             else:
                 rows = np.array([answers[s] for s in slots.tolist()], np.int64)
-                policy.votes.see(world.memory, world.classes, slots, rows)
+                policy.votes.see(world.memory, slots, rows)
                 seen |= {s: dict(enumerate(row, 1)) for s, row in answers.items()}
         wanted = recomputed(world, seen)
-        size = min(len(wanted), len(policy.votes.counts))
-        assert np.array_equal(policy.votes.counts[:size, :size], wanted[:size, :size])
-        assert wanted.sum() == policy.votes.counts.sum()
+        assert np.array_equal(counted(policy.votes, world.memory, len(wanted)), wanted)
+        for cls in range(len(wanted)):
+            best = [
+                int(rivals[wanted[cls, rivals].argmax()])
+                for rivals in map(world.classes.of_level, world.classes.levels)
+                if wanted[cls, rivals].any()
+            ]
+            assert policy.votes.related(world.memory, cls, world.classes, but=0) == best
     other = World(seed, exact=False)
     other.policy.restore(policy.state())
-    assert np.array_equal(other.policy.votes.counts, policy.votes.counts)
+    assert np.array_equal(other.policy.votes.predictions, policy.votes.predictions)
 
 
 @pytest.mark.parametrize("exact", [True, False])
@@ -203,15 +218,18 @@ def test_the_pass_of_the_importance_gives_votes(exact):
     for i, labels in enumerate([(0,), (0,), (0, 2), (1,)]):
         policy.offer(bench, sample(i, *labels))
         bench.tell_answer(i, (0, 1, 3))
-    assert policy.votes.related(0, bench.classes, but=1) == [2]  # of one sample it is known already
+    assert policy.votes.related(bench.memory, 0, bench.classes, but=1) == [
+        2
+    ]  # of one sample it is known already
     policy.candidates(bench, 0, 0)
     assert bench.cost.images_memory == (3 if exact else 0)
     policy.learned(bench, bench.passed([]))
     for i in range(4):
         bench.tell_answer(i, (0, 1, 4))
     policy.learned(bench, bench.passed([]))
-    assert policy.votes.counts[0, :5].tolist() == [3, 2, 1, 0, 3]  # it votes with its own class at level 2
-    assert policy.votes.counts[1, :5].tolist() == [1, 1, 0, 0, 1]
+    counts = counted(policy.votes, bench.memory, 5)
+    assert counts[0].tolist() == [3, 2, 1, 0, 3]  # it votes with its own class at level 2
+    assert counts[1].tolist() == [1, 1, 0, 0, 1]
     assert set(policy.candidates(bench, 0, 0).tolist()) == {0, 1, 2, 3}
     assert bench.cost.images_memory == (3 if exact else 0) + 4  # those of the refresh, and no other
 
@@ -224,13 +242,13 @@ def test_a_tie_of_votes_goes_to_the_class_met_first_and_silence_names_none():
     for i in range(4):
         memory.add(sample(i, 0))
     votes = Votes()
-    assert votes.related(0, classes, but=1) == []
-    votes.see(memory, classes, np.array([0, 1, 2]), np.array([[0, 2, -1], [0, 1, -1], [0, -1, -1]]))
-    assert votes.related(0, classes, but=1) == [1]
+    assert votes.related(memory, 0, classes, but=1) == []
+    votes.see(memory, np.array([0, 1, 2]), np.array([[0, 2, -1], [0, 1, -1], [0, -1, -1]]))
+    assert votes.related(memory, 0, classes, but=1) == [1]
     # twice in a batch: one vote
-    votes.see(memory, classes, np.array([3, 3]), np.array([[0, 2, 3], [0, 2, 3]]))
-    assert votes.related(0, classes, but=1) == [2, 3]
-    assert votes.counts[0, 2] == 2
+    votes.see(memory, np.array([3, 3]), np.array([[0, 2, 3], [0, 2, 3]]))
+    assert votes.related(memory, 0, classes, but=1) == [2, 3]
+    assert counted(votes, memory, 4)[0, 2] == 2
 
 
 @pytest.mark.parametrize("exact", [True, False])
@@ -254,7 +272,7 @@ def test_in_a_learner_the_victim_is_that_of_the_network(exact):
 
                 if not exact:  # kept votes are the network's once all of memory was looked at
                     seen = trainer.examine(np.arange(memory.size))
-                    policy.votes.see(memory, trainer.classes, seen.slots, seen.predictions)
+                    policy.votes.see(memory, seen.slots, seen.predictions)
                 victim, indices = algorithm_1(
                     list(enumerate(memory.classes.tolist())), memory["importance"], predict, levels, newcomer
                 )
@@ -271,10 +289,10 @@ def test_samples_that_carry_their_path_vote_with_it():
     trainer = learner(METHODS["pl-fms-t"], toy, memory_size=12)
     toy.teach(trainer, 0, 60)
     memory, votes = trainer.memory, trainer.recipe.keep.votes
-    wanted = np.zeros_like(votes.counts)
+    wanted = np.zeros((len(trainer.classes),) * 2, int)
     for slot in range(12):
         for d in memory["labels"][slot]:
             wanted[memory.classes[slot], d] += 1
-    assert np.array_equal(votes.counts, wanted)
+    assert np.array_equal(counted(votes, memory, len(wanted)), wanted)
     assert memory["labels"].shape == (12, 2)
     assert (memory["labels"] >= 0).all()

@@ -18,6 +18,7 @@ import numpy as np
 from ramify.bench.workload import Workload, bare_forward, bare_loop
 from ramify.memory import Sample
 from ramify.memory.workbench import LOOK
+from ramify.methods import Trainer
 from ramify.runs.checkpoint import EVERY, write_checkpoint
 from ramify.runs.result import peak_memory
 
@@ -39,6 +40,24 @@ def interleave(limit: Timed, other: Timed, blocks: int, block: int) -> dict[str,
 def update_ratio(work: Workload, blocks: int = 7, block: int = 48) -> dict[str, float]:
     """Updates/s of a method, end to end, against the bare loop."""
     return interleave(bare_loop(work), work.mid_stream().updates, blocks, block)
+
+
+def class_growth(few: Workload, many: Workload, blocks: int = 9) -> dict[str, float]:
+    """How much longer an update and an answer take where there are more classes."""
+    less, more = few.mid_stream(), many.mid_stream()
+    images = less.images[:LOOK]
+
+    def asks(trainer: Trainer) -> Timed:
+        def run(count: int) -> float:
+            start = perf_counter()
+            trainer.predict(images[: 8 * count])
+            return (perf_counter() - start) / count
+
+        return run
+
+    answers = interleave(asks(less.trainer), asks(more.trainer), blocks, 8)
+    updates = interleave(less.updates, more.updates, blocks, 8)
+    return {"predict": 1 / answers["ratio"], "learn": 1 / updates["ratio"]}
 
 
 def admission(work: Workload, samples: int = 2000) -> float:

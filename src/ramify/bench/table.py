@@ -23,6 +23,7 @@ from ramify.bench.learner import one_at_a_time
 from ramify.bench.measure import (
     admission,
     checkpoint_share,
+    class_growth,
     evaluation_ratio,
     interleave,
     learning_memory,
@@ -39,6 +40,8 @@ from ramify.runs.presets import resolve
 SMALL = make_settings(updates_per_sample=1.0, network={"name": "resnet18", "width": 0.5})
 PERIOD = 24  # updates of the paper between two refreshes of the importance: a block has one of them
 SIZES = {64: 8, 128: 8, 224: 4}  # pixels: updates in a block
+THOUSAND = (3, 5, 12, 30, 90, 260, 600)
+TEN_THOUSAND = (10, 30, 100, 300, 900, 2660, 6000)
 SEVEN = (3, 4, 9, 34, 57, 72, 1010)  # iNaturalist-19's levels, 1,189 classes
 
 
@@ -132,6 +135,7 @@ def run_bench(quick: bool, show: Show) -> dict[str, Any]:
     _many_runs(report, tell)
     report["learner"] = one_at_a_time(small("pl-fms"))
     tell(Measured("partial_fit one sample at a time ÷ a run", report["learner"]["ratio"], "×", 0.9))
+    _many_classes(report, tell)
     _growth(report, tell)
     return report
 
@@ -205,6 +209,18 @@ def _many_runs(report: dict[str, Any], tell: Show) -> None:
     if importlib.util.find_spec("ray"):
         found["ray"] = ray_overhead()
         tell(Measured("overhead of a run on Ray", found["ray"]["seconds"], "s", 3, True))
+
+
+def _many_classes(report: dict[str, Any], tell: Show) -> None:
+    """What 10,000 classes cost beside 1,000, in 7 levels, with the network and images of a `Learner`."""
+    report["classes"] = {}
+    for method in ("er", "pl-fms"):
+        few, many = (Workload(method, SMALL, classes, 64) for classes in (THOUSAND, TEN_THOUSAND))
+        for what, ratio in class_growth(few, many).items():
+            report["classes"][f"{method}, {what}"] = ratio
+            tell(
+                Measured(f"{method}, {what}: 10,000 ÷ 1,000 classes, 7 levels, 64 px", ratio, "×", 1.3, True)
+            )
 
 
 def _growth(report: dict[str, Any], tell: Show) -> None:

@@ -38,8 +38,8 @@ class MeanAnswers(Stateful):
     def learned(self, bench: Workbench, forward: Forward) -> None:
         """Take the answers of a training pass in."""
         classes, labels = len(bench.classes), forward.batch.classes
-        more = classes - len(self.weight)
-        if more > 0:
+        if classes > len(self.weight):
+            more = max(classes - len(self.weight), len(self.weight) // 2)  # not one by one: it is copied
             pad = torch.nn.functional.pad
             self.sums, self.weight = (
                 pad(self.sums.to(bench.device), (0, more, 0, more)),
@@ -49,14 +49,15 @@ class MeanAnswers(Stateful):
         logits = forward.logits[like(forward.logits, rows)]
         answers = (logits[:, None] + bench.levels()).softmax(2).nan_to_num().sum(1)
         own = like(logits, labels[rows])
-        kept = torch.pow(
-            self.memory, torch.zeros_like(self.weight).index_add_(0, own, torch.ones_like(answers[:, 0]))
-        )
-        self.sums.mul_(kept[:, None]).index_add_(0, own, answers)
-        self.weight.mul_(kept).index_add_(0, own, torch.ones_like(answers[:, 0]))
+        present, counts = torch.unique(own, return_counts=True)
+        kept = torch.pow(self.memory, counts.to(answers.dtype))
+        self.sums[present] *= kept[:, None]
+        self.weight[present] *= kept
+        self.sums[:, :classes].index_add_(0, own, answers)
+        self.weight.index_add_(0, own, torch.ones_like(answers[:, 0]))
 
     def means(self) -> Floats:
-        """[class, class], 0 for a class without a sample so far."""
+        """[class, class], 0 for a class without a sample so far, and for classes that may come yet."""
         found: Floats = (self.sums / self.weight.clamp(min=1e-6)[:, None]).cpu().numpy().astype(np.float64)
         return found
 
@@ -69,6 +70,7 @@ def ties_of(classes: Classes, means: Floats, floor: float = 1e-4) -> Ties:
     candidate's score is the sum over its own path.
     """
     parents, support = np.full(len(classes), -1, np.int64), np.zeros(len(classes))
+    means = means[: len(classes), : len(classes)]
     means = np.pad(means, [(0, len(classes) - n) for n in means.shape])
     paths: dict[int, list[int]] = {}
     for column, level in enumerate(classes.levels):

@@ -16,8 +16,9 @@ from ramify.learner import verbs
 from ramify.learner.history import Entry, History, Undo, difference, digest, patched
 from ramify.learner.labels import Label, refuse_missing
 from ramify.learner.samples import Names, Stored
-from ramify.learner.verbs import Done
+from ramify.learner.verbs import LEAST, Done
 from ramify.methods.editing import Edit, apply, stored, stores
+from ramify.methods.refit import answers, carry_over
 from ramify.taxonomy import Taxonomy
 from ramify.typed import shown
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
     from ramify.learner.shared import SharedTrainer
 
-LEAST = 1e-3  # share with which a label comes back
 VERBS = ("rename", "merge", "split", "move", "forget", "relabel", "forget_samples", "forget_source")
 Images = npt.NDArray[np.uint8]
 State = dict[str, Any]
@@ -153,6 +153,8 @@ class Editable:
             if not waiting:
                 raise RamifyError(f"sample {shown(number)} is not stored (any more)")
             inputs = waiting[0]
+        if inputs.ndim != 3:
+            raise RamifyError("this learner stores features of images, not the images; there is none to show")
         found: Images = inputs.permute(1, 2, 0).contiguous().cpu().numpy()
         return found
 
@@ -199,19 +201,29 @@ class Editable:
             if again is not None and again != int(name):
                 becomes[again] = int(name)
             trainer.classes.rename(int(name), label)
-        for name, (level, label, first, seen, instead) in back["ended"].items():
-            cls, again = int(name), trainer.classes.find(level, label)
+        level = next((level for level, *_ in back["ended"].values()), 0)
+        ended = {int(name): ended for name, ended in back["ended"].items()}
+        unions = np.array([instead for *_, instead in ended.values()], np.int64)
+        said = answers(trainer, level, unions) if ended else []
+        parts: dict[int, dict[int, float]] = {}
+        for cls, (_, label, first, seen, instead) in ended.items():
+            again = trainer.classes.find(level, label)
             if again is not None:  # taught anew since
                 becomes[again] = cls
-            share = min(seen / max(int(trainer.classes.seen[instead]), 1), 1.0)
+            share = min(max(seen / max(int(trainer.classes.seen[instead]), 1), LEAST), 1 - LEAST)
             trainer.classes.begin_again(cls, level, label, first, seen)
             trainer.classes.seen[instead] = max(0, trainer.classes.seen[instead] - seen)
-            trainer.model.heads.copy(instead, cls, max(share, LEAST))
-            trainer.model.heads.copy(instead, instead, max(1 - share, LEAST))
+            trainer.model.heads.copy(instead, cls, share)
+            trainer.model.heads.copy(instead, instead, 1 - share)
+            left = parts.setdefault(instead, {instead: 1.0})
+            parts[instead] = {to: part * (1 - share) for to, part in left.items()} | {cls: share}
         held = {number for number, _ in stored(trainer)}
         samples = {int(n): tuple(labels) for n, labels in back["samples"].items() if int(n) in held}
         becomes |= {int(c): old for c, old in back["begun"].items()}
         apply(trainer, Edit(becomes, samples))
+        mine = {n: c for n, labels in samples.items() for c in labels if trainer.classes.level_of[c] == level}
+        if not becomes:
+            carry_over(trainer, said, level, parts, mine)
         if self._taxonomy is not None:
             refuse_missing(self._taxonomy, trainer.classes)
 

@@ -106,7 +106,9 @@ def difference(before: Any, after: Any) -> dict[str, Any] | None:
         if not len(places) and len(before) == len(after):
             return None
         return {"length": len(before), "rows": places, "values": _take(before, places)}
-    same = type(before) is type(after) and not _is_array(before) and before == after
+    same = type(before) is type(after) and (
+        digest(before) == digest(after) if _is_array(before) else before == after
+    )
     return None if same else {"whole": copied(before)}
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from ramify.change import Follow, class_numbers
+from ramify.change import Change, Follow, class_numbers
 from ramify.classes import Classes
 from ramify.errors import RamifyError
 from ramify.evaluation.calibration import Calibration, fit_calibration
@@ -148,6 +148,14 @@ class PrequentialLog(Stateful):
         least = {h: float(np.quantile(e.score[-RECENT:], 1 - ALARMS)) for h, e in enough.items()}
         self._fitted = self.truth, classes.level_of, worth, least
         return worth, least
+
+    def follow(self, change: Change) -> None:
+        """Classes are what they have become; what a sample was taught as is what it should have been."""
+        for number, now in change.corrected.items():
+            for row in np.flatnonzero(self.sample == number):
+                self.truth[row] = now.get(int(self.truth[row]), self.truth[row])
+        super().follow(change)
+        self._fitted = None
 
     def restore(self, state: State) -> None:
         """Continue from `state`."""

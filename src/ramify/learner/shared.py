@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from ramify.change import Change
 from ramify.errors import RamifyError
 from ramify.learner.prequential import PrequentialLog
 from ramify.learner.turns import Turns
@@ -62,11 +61,6 @@ class SharedTrainer(Trainer):
         self.turns.give_way()
         sample.values["sample"] = self.samples
         super()._arrive(sample)
-
-    def follow(self, change: Change) -> None:
-        """Let all follow an edit of classes and memory, the log as well."""
-        super().follow(change)
-        self.log.follow(change)
 
     def restore(self, state: State) -> None:
         """Become the learner that gave `state`; one that was saved before there was a log begins it."""

@@ -13,9 +13,12 @@ import numpy as np
 from ramify.errors import RamifyError
 from ramify.learner.labels import Label, as_labels, as_levels, as_pairs
 from ramify.methods.editing import Edit, Labels, apply, stored
+from ramify.methods.refit import answers, carry_over
 from ramify.taxonomy import Taxonomy
 from ramify.taxonomy import edit as trees
 from ramify.typed import shown
+
+LEAST = 1e-3  # share of a label with which another begins
 
 if TYPE_CHECKING:
     from ramify.learner.edits import Editable
@@ -62,7 +65,9 @@ def merge(learner: Editable, level: int | None, labels: Sequence[Label], into: L
     classes = learner._trainer.classes
     numbers = sorted(c for c in (classes.find(level, label) for label in ours) if c is not None)
     ended = dict.fromkeys(numbers[1:], numbers[0]) if numbers else {}
+    said = answers(learner._trainer, level, np.array(numbers)) if ended else []
     apply(learner._trainer, Edit(ended))
+    carry_over(learner._trainer, said, level, {c: {numbers[0]: 1.0} for c in numbers})
     if numbers and classes.labels[numbers[0]] != into:
         classes.rename(numbers[0], into)
     _change_tree(learner, lambda tree: trees.merged(tree, level, list(map(str, ours)), str(into)))
@@ -87,29 +92,40 @@ def split(
         )
     own = {number: labels for number, labels in stored(trainer) if cls in labels and number >= 0}
     given = _assigned(learner, label, own, into)
-    sizes = {name: len(numbers) for name, numbers in given.items()}
-    left = len(own) - sum(sizes.values())
-    ends = not left and not _has_below(learner._taxonomy, level, str(label))
-    origin, samples = {}, dict[int, Labels]()
-    first, seen = int(trainer.classes.first_seen[cls]), int(trainer.classes.seen[cls])
-    for name, numbers in given.items():
-        new = trainer.classes.find(level, name)
-        if new is None:
-            new = trainer._meet(level, name)
-            origin[new] = cls
-            trainer.model.heads.copy(cls, new, sizes[name] / len(own))
-            trainer.classes.first_seen[new] = first
-            trainer.classes.seen[new] = max(1, round(seen * sizes[name] / len(own)))
-            _change_tree(learner, partial(_joined, level=level, name=str(name), beside=str(label)))
-        samples |= {n: tuple(new if c == cls else c for c in own[n]) for n in numbers}
+    said = answers(trainer, level, np.array([cls]))
+    shares = {name: len(numbers) / len(own) for name, numbers in given.items()}
+    left = 1 - sum(shares.values())
+    ends = left < 1e-9 and not _has_below(learner._taxonomy, level, str(label))
+    met = len(trainer.classes)
+    begun = {_begun(learner, level, name, cls, shares[name]): name for name in given}
+    fresh = {new: cls for new in begun if new >= met}
+    mine = {number: new for new, name in begun.items() for number in given[name]}
     if not ends:
-        trainer.model.heads.copy(cls, cls, max(left, 1) / len(own))
-        trainer.classes.seen[cls] = max(1, round(seen * left / len(own)))
+        trainer.model.heads.copy(cls, cls, max(left, LEAST))
+        trainer.classes.seen[cls] = max(1, round(trainer.classes.seen[cls] * left))
+    samples = {n: tuple(new if c == cls else c for c in own[n]) for n, new in mine.items()}
     apply(trainer, Edit({cls: -1} if ends else {}, samples))
+    parts = {new: shares[name] for new, name in begun.items()} | ({} if ends else {cls: left})
+    carry_over(trainer, said, level, {cls: parts}, dict.fromkeys(own, -1 if ends else cls) | mine)
     if ends:
         _change_tree(learner, lambda tree: trees.removed(tree, level, str(label)))
-    told = {"level": level, "label": label, "into": sizes, "ends": ends}
-    return Done(told, {cls: next(iter(origin), -1)} if ends else {}, origin)
+    told = {"level": level, "label": label, "into": {name: len(n) for name, n in given.items()}, "ends": ends}
+    return Done(told, {cls: next(iter(fresh), -1)} if ends else {}, fresh)
+
+
+def _begun(learner: Editable, level: int, name: Label, cls: int, share: float) -> int:
+    """A class that begins as a share of another one, unless it is known; its number."""
+    trainer = learner._trainer
+    known = trainer.classes.find(level, name)
+    if known is not None:
+        return known
+    new = trainer._meet(level, name)
+    trainer.model.heads.copy(cls, new, share)
+    trainer.classes.first_seen[new] = trainer.classes.first_seen[cls]
+    trainer.classes.seen[new] = max(1, round(trainer.classes.seen[cls] * share))
+    beside = str(learner._trainer.classes.labels[cls])
+    _change_tree(learner, partial(_joined, level=level, name=str(name), beside=beside))
+    return new
 
 
 def move(learner: Editable, level: int | None, label: Label, parent: Label) -> Done:

@@ -74,7 +74,7 @@ class PseudoLabel(LeastImportant):
         if self.exact:
             self._predict(bench, bench.memory.members(modal))
         but = int(bench.classes.level_of[modal if self.but == "victim" else newcomer])
-        related = dict.fromkeys([modal, *self.votes.related(modal, bench.classes, but)])
+        related = dict.fromkeys([modal, *self.votes.related(bench.memory, modal, bench.classes, but)])
         return np.concatenate([bench.memory.members(c) for c in related])
 
     def _predict(self, bench: Workbench, slots: Ints) -> None:
@@ -94,7 +94,7 @@ class PseudoLabel(LeastImportant):
             rows, columns = np.nonzero((labels >= 0) & ((labels >= 0).sum(1) > 1)[:, None])
             classes = labels[rows, columns]
             predictions[rows, bench.classes.level_of[classes] - 1] = classes
-        self.votes.see(bench.memory, bench.classes, slots, predictions)
+        self.votes.see(bench.memory, slots, predictions)
         if len(self.current):
             self.current[slots] = True
 

@@ -58,6 +58,11 @@ def apply(trainer: Trainer, edit: Edit) -> None:
     for target in {t for t in edit.becomes.values() if t >= 0}:
         union = becomes == target
         becomes[union] = np.flatnonzero(union)[0]
+    corrected = {
+        number: _by_level(trainer, labels, edit.samples[number])
+        for number, labels in stored(trainer)
+        if number in edit.samples
+    }
     slots, relabelled = np.empty(0, np.int64), np.empty(0, np.int64)
     for memory in reversed(stores(trainer)):  # the memory last: its slots are what parts know
         slots, relabelled = _edit_store(trainer, memory, becomes, edit.samples)
@@ -65,7 +70,7 @@ def apply(trainer: Trainer, edit: Edit) -> None:
     seen = trainer.classes.seen.astype(float)
     totals = np.bincount(becomes[becomes >= 0], seen[becomes >= 0], minlength=len(becomes))
     shares = np.where(becomes >= 0, seen / np.maximum(totals[becomes], 1), 0.0)
-    change = Change(becomes, shares, slots, relabelled)
+    change = Change(becomes, shares, slots, relabelled, corrected)
     _edit_classes(trainer, change)
     trainer.follow(change)
 
@@ -113,6 +118,12 @@ def _edit_classes(trainer: Trainer, change: Change) -> None:
 def _mapped(becomes: Ints, labels: Labels) -> Labels:
     """What a sample's classes have become, none of them twice."""
     return tuple(dict.fromkeys(c for c in becomes[list(labels)].tolist() if c >= 0))
+
+
+def _by_level(trainer: Trainer, before: Labels, now: Labels) -> dict[int, int]:
+    """Each class of a sample, and that which it has now at the same level, -1 for none."""
+    level_of = trainer.classes.level_of
+    return {c: next((n for n in now if level_of[n] == level_of[c]), -1) for c in before}
 
 
 def _counted(trainer: Trainer, cls: int, becomes: Ints, labels: Labels) -> int:

@@ -297,10 +297,10 @@ class Trainer(Workbench):
     # ---- saving, editing
 
     def follow(self, change: Change) -> None:
-        """Let the network, the optimiser and the method's parts follow an edit of classes and memory."""
+        """Let the network, the optimiser and all parts follow an edit of classes and memory."""
+        super().follow(change)
         self.model.heads.follow(change)
         self.optimizer.follow(change)
-        self.average.follow(change)
         for part in self.recipe.parts().values():
             part.follow(change)
         self._ties = None

@@ -34,10 +34,12 @@ class LevelMask:
         return self._mask
 
     def predict(self, logits: Tensor) -> Ints:
-        """The best class of every level, [n, levels], -1 where a level has no class yet; one pass for all."""
-        best: Ints = (logits[:, None, :] + self()).argmax(2).cpu().numpy()
-        empty = [h - 1 for h in range(1, best.shape[1] + 1) if not len(self.classes.of_level(h))]
-        best[:, empty] = -1
+        """The best class of every level, [n, levels], -1 where a level has no class yet."""
+        levels = self.classes.levels
+        best = np.full((len(logits), max(levels, default=0)), -1, np.int64)
+        for level in levels:
+            rows = self.classes.of_level(level)
+            best[:, level - 1] = rows[logits[:, like(logits, rows)].argmax(1).cpu().numpy()]
         return best
 
     def log_probabilities(self, logits: Tensor) -> npt.NDArray[np.float64]:
