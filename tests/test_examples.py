@@ -122,6 +122,30 @@ def test_serve_while_learning(tmp_path):
         server.stdout.close()
 
 
+def test_teach_over_http(tmp_path):
+    from serving import Process
+
+    server = Process(
+        tmp_path / "model",
+        "--new",
+        "--image-size",
+        "16",
+        "--set",
+        "network.width=0.05",
+        "--set",
+        "memory_size=60",
+    )
+    try:
+        assert server.ready()
+        url = f"http://127.0.0.1:{server.port}"
+        told = run("teach_over_http.py", "--url", url, "--size", "16", "--samples", "24", folder=tmp_path)
+        assert "of 20 answers are right at level 1" in told
+        merged, again = (line for line in told.splitlines() if line.startswith("level 1"))
+        assert (merged.count("'"), again.count("'")) == (2, 4)
+    finally:
+        server.kill()
+
+
 def test_what_is_served_is_json_where_there_is_no_answer(monkeypatch):
     monkeypatch.syspath_prepend(str(EXAMPLES))
     serve = importlib.import_module("serve_while_learning")

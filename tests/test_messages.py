@@ -24,6 +24,7 @@ SHOWN_BY = {
     "learner/manifest.py": ("learn",),
     "reports/reproduced.py": ("reproduce",),
     "runs/folder.py": ("run",),
+    "serve/": ("serve",),
     "runs/track.py": ("run",),
     "sweeps/": ("sweep", "compare", "reproduce"),
     "taxonomy/": ("taxonomy show", "learn", *DATASETS),

@@ -84,7 +84,7 @@ def main(argv: list[str]) -> int:
 
     names = ("method", "image_size", "memory_size", "freeze", "seed", "ask")
     given = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
-    given |= _settings(args.set, args.network)
+    given |= settings(args.set, args.network)
     seconds("--save-every", args.save_every)
     if args.images is not None and args.manifest.is_dir():
         raise RamifyError(f"--images goes with a CSV; {args.manifest} is a folder: leave --images out")
@@ -136,7 +136,7 @@ def _learner(args: argparse.Namespace, given: dict[str, Any]) -> Learner:
 _FIXED = ("method", "image_size", "seed", "ask")  # what is not in the settings
 
 
-def _settings(pairs: list[str], network: str | None) -> dict[str, Any]:
+def settings(pairs: list[str], network: str | None) -> dict[str, Any]:
     """`augment.flip=false` → {"augment": {"flip": False}}; only settings, of the types that they have."""
     from ramify.methods.settings import NetworkSettings, Settings
     from ramify.typed import from_dict

@@ -19,13 +19,14 @@ def main(argv: list[str]) -> int:
     from ramify.reports.live import make_app, serve
 
     make_app(args.folder)
-    _check_free(args.host, args.port)
+    check_free(args.host, args.port)
     sys.stderr.write(f"watching {args.folder} on http://{args.host}:{args.port}/ (Ctrl-C ends it)\n")
     serve(args.folder, args.host, args.port)
     return 0
 
 
-def _check_free(host: str, port: int) -> None:
+def check_free(host: str, port: int) -> None:
+    """Refuse a port on which something listens already."""
     import socket
 
     try:

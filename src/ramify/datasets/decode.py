@@ -46,6 +46,10 @@ class BrokenImage(Exception):
     """An image that cannot be used; the message says why."""
 
 
+class TooLarge(BrokenImage):
+    """An image of more pixels than are read."""
+
+
 @contextmanager
 def quiet_pillow() -> Iterator[None]:
     """Silence Pillow's remarks on odd metadata, for all threads, and make its bomb warning an error.
@@ -68,7 +72,7 @@ def telling_damage() -> Iterator[None]:
     except UnidentifiedImageError as error:
         raise BrokenImage("not an image of a known format") from error
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-        raise BrokenImage(f"more than {MAX_PIXELS:,} pixels") from error
+        raise TooLarge(f"more than {MAX_PIXELS:,} pixels") from error
     except OSError as error:
         raise BrokenImage(error.strerror or str(error)) from error
     except Exception as error:
@@ -76,17 +80,17 @@ def telling_damage() -> Iterator[None]:
 
 
 @telling_damage()
-def decode(source: Path | bytes, size: int, banner: int = 0) -> NDArray[np.uint8]:
+def decode(source: Path | bytes, size: int, banner: int = 0, most: int = MAX_PIXELS) -> NDArray[np.uint8]:
     """The first frame of an image as uint8 [3, size, size], upright (EXIF), on white where transparent.
 
-    `banner` rows at its bottom are cut off.
+    `banner` rows at its bottom are cut off. One of more than `most` pixels is refused before it is decoded.
     """
     data = source.read_bytes() if isinstance(source, Path) else source
     if not data:
         raise BrokenImage("it is empty")
     with Image.open(io.BytesIO(data), formats=_formats(data)) as image:
-        if image.width * image.height > MAX_PIXELS:
-            raise BrokenImage(f"{image.width}×{image.height} pixels, more than {MAX_PIXELS:,}")
+        if image.width * image.height > min(most, MAX_PIXELS):
+            raise TooLarge(f"{image.width}×{image.height} pixels, more than {min(most, MAX_PIXELS):,}")
         if banner:
             return pixels(_cut(image, banner), size)
         # A large JPEG is decoded at 1/2, 1/4 or 1/8 of its sides, the least that has DRAFT times the size.

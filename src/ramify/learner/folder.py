@@ -15,3 +15,8 @@ class ModelFolder(RunFolder):
             raise RamifyError(
                 f"{self.path} was removed or moved while the model was taught; what was not saved is lost"
             )
+
+    def clean(self) -> None:
+        """Remove what killed processes left half-written; the folder must be locked."""
+        for path in self.path.glob(".learner.safetensors.*"):
+            path.unlink(missing_ok=True)

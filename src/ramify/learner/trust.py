@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from ramify.reports.figures.sureness import Sure, sureness
 
 if TYPE_CHECKING:
     from ramify.learner.shared import SharedTrainer
+
+
+WINDOWS, LEAST = 24, 8  # at most so many parts of the log, each of at least so many samples
 
 
 @dataclass(frozen=True)
@@ -83,3 +86,19 @@ def _paths(trainer: SharedTrainer, worth: dict[int, Calibration]) -> Sure:
     whole = [row for row in rows.values() if len(row) == len(column)]
     found = np.array([[row[k] for k in range(len(column))] for row in whole]).reshape(-1, len(column), 2)
     return found[:, :, 0], found[:, :, 1].astype(bool)
+
+
+def course(trainer: SharedTrainer) -> list[dict[str, Any]]:
+    """How the share of right answers has moved: the share at each level in parts of the log, oldest first."""
+    log, classes = trainer.log, trainer.classes
+    told = (log.truth >= 0) & ~log.new & (log.said >= 0)
+    samples = np.unique(log.sample[told])
+    found = []
+    for part in np.array_split(samples, min(WINDOWS, max(1, len(samples) // LEAST))):
+        if not len(part):
+            continue
+        own = told & (log.sample >= part[0]) & (log.sample <= part[-1])
+        levels, right = classes.level_of[log.truth[own]], log.said[own] == log.truth[own]
+        shares = {str(h): float(right[levels == h].mean()) for h in np.unique(levels).tolist()}
+        found.append({"samples": int(part[-1]) + 1, "accuracy": shares})
+    return found

@@ -1,0 +1,81 @@
+"""Copies of a learner, to ask while it learns on."""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from time import monotonic
+
+import numpy as np
+
+from ramify.errors import RamifyError
+from ramify.hierarchy import Ties
+from ramify.learner.learner import Learner
+
+SHARE = 0.1  # of the time may go into finding the tree
+
+
+class Replica:
+    """Answers as a learner did at the last `refresh`, without ever waiting for it.
+
+    There are two copies: one is asked (`now`), the other one is brought up to date and takes its place. What
+    they are asked changes nothing in the learner. Where the model is asked about all of its memory to find
+    the tree, that is done now and then only; classes that have come since have no parent until then.
+    """
+
+    def __init__(self, learner: Learner) -> None:
+        if learner._trainer.method.trains_when_asked:
+            raise RamifyError(
+                f"{learner._trainer.method.name} trains when it is asked, so it cannot answer while it "
+                "learns: use a model of another method, such as pl-fms"
+            )
+        self.learner = learner
+        params = learner.get_params() | {"precision": learner._trainer.settings.precision}
+        self.now, self._other = Learner(**params), Learner(**params)
+        self._ties: Ties | None = None
+        self._found, self._took = float("-inf"), 0.0
+        self.refresh()
+
+    def refresh(self, edited: bool = False) -> None:
+        """Let `now` be the learner as it is; to be called where it learns, between two samples.
+
+        `edited`: classes were renamed, merged or removed, so what was known of the tree no longer holds.
+        """
+        learner, fresh = self.learner, self._other
+        if edited:
+            self._ties = None
+        with learner._trainer.turns:
+            state = learner._trainer.state()
+            fresh._taxonomy, fresh.notes = learner.taxonomy, copy.deepcopy(learner.notes)
+        with fresh._trainer.turns:
+            fresh._trainer.restore(state)
+            if learner.taxonomy is None and len(fresh._trainer.classes):
+                self._find_tree(fresh)
+        self.now, self._other = fresh, self.now
+
+    def _find_tree(self, fresh: Learner) -> None:
+        """Find the tree anew, or take the last one where that was costly and not long ago."""
+        trainer, start = fresh._trainer, monotonic()
+        trainer._ties = None
+        if self._ties is None or start - self._found > self._took / SHARE:
+            self._ties = trainer.ties()
+            self._found, self._took = monotonic(), monotonic() - start
+        known = len(self._ties.parents)
+        parents, support = np.full(len(trainer.classes), -1, np.int64), np.zeros(len(trainer.classes))
+        parents[:known], support[:known] = self._ties.parents, self._ties.support
+        for child, parent in _told(fresh).items():
+            parents[child], support[child] = parent, 1.0
+        trainer._ties = (trainer.updates, trainer.samples), Ties(trainer.classes, parents, support)
+
+
+def _told(learner: Learner) -> dict[int, int]:
+    """The parents of classes as samples tell that have labels at both levels; the most told counts."""
+    trainer, classes = learner._trainer, learner._trainer.classes
+    stored = trainer.memory["labels"][: trainer.memory.size]
+    rows = stored[(stored >= 0).sum(1) > 1].tolist() + [list(sample.labels) for sample in trainer.waiting]
+    above = dict(zip(classes.levels[1:], classes.levels, strict=False))
+    told: Counter[tuple[int, int]] = Counter()
+    for row in rows:
+        at = {int(classes.level_of[cls]): cls for cls in row if cls >= 0}
+        told.update((at[h], at[above[h]]) for h in at if above.get(h) in at)
+    return {child: parent for (child, parent), _ in reversed(told.most_common())}
