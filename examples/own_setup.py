@@ -1,7 +1,9 @@
-"""A setup of your own: bottom-up, the finest labels first. Try it where this file is:
+"""A setup of your own: a spiral, each task adds a level and returns to those above it.
 
-ramify stream show --setup own_setup:bottom_up --dataset garden
-ramify run --setup own_setup:bottom_up --dataset garden --method er --out runs/bottom-up
+Try it where this file is:
+
+ramify stream show --setup own_setup:spiral --dataset garden
+ramify run --setup own_setup:spiral --dataset garden --method er --out runs/spiral
 """
 
 from __future__ import annotations
@@ -13,10 +15,11 @@ from ramify.streams.setup import setup
 from ramify.taxonomy import IntArray, Taxonomy
 
 
-@setup("bottom-up", levels=None, tasks=lambda tree, _: tree.depth)
-def bottom_up(
+@setup("spiral", levels=None, tasks=lambda tree, _: tree.depth)
+def spiral(
     leaves: IntArray, tree: Taxonomy, rng: np.random.Generator, tasks: int, settings: None
 ) -> Arrivals:
-    """One task a level, fine to coarse; the images of each class are dealt out equally."""
-    task = draw_ranks(leaves, rng) % tasks  # by class, in a random order
-    return np.arange(len(leaves)), tree.depth - task, task
+    """One task a level, coarse to fine, in which all levels so far are equally likely."""
+    task = draw_ranks(leaves, rng) % tasks  # each class is dealt out equally, in a random order
+    level = 1 + np.floor(rng.random(len(leaves)) * (task + 1)).astype(int)
+    return np.arange(len(leaves)), np.minimum(level, tree.leaf_levels[leaves]), task

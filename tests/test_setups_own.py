@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import FrozenInstanceError, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from ramify.cli import main
@@ -20,6 +20,7 @@ from ramify.runs import run_config
 from ramify.streams import SETUPS, Stream, build_stream, default_tasks, find_setup
 from ramify.streams.blurry import IBlurry
 from ramify.streams.draws import draw_ranks
+from ramify.streams.moves import Move
 from ramify.streams.setup import Setup, setup
 from ramify.streams.single_depth import SingleDepth
 from ramify.taxonomy import Taxonomy, read_taxonomy
@@ -40,21 +41,43 @@ def works(rule: Setup, tasks: int, tree: Taxonomy) -> bool:
     return True
 
 
+def path_at(tree: Taxonomy, leaf: int, moves: Sequence[Move], task: int) -> list[int]:
+    """The classes of a leaf after the moves up to a task, which are of one level, one after the other."""
+    path = [int(tree.leaf_to(h)[leaf]) for h in range(1, tree.depth + 1)]
+    for move in moves:
+        if move.task <= task and path[move.level - 1] == move.child:
+            relative = tree.leaves_below(move.level - 1, move.parent)[0]
+            path[: move.level - 1] = [int(tree.leaf_to(h)[relative]) for h in range(1, move.level)]
+    return path
+
+
 @pytest.mark.parametrize("name", SETUPS)
 @settings(max_examples=40)
-@given(case=labelled(12, min_depth=2), seed=st.integers(0, 2**31), data=st.data())
+@given(
+    case=labelled(16, min_depth=2) | labelled(16, min_depth=2, uneven=True),
+    seed=st.integers(0, 2**31),
+    data=st.data(),
+)
 def test_every_setup(name: str, case: tuple[Taxonomy, np.ndarray], seed: int, data: st.DataObject) -> None:
     tree, leaves = case
     rule = find_setup(name)
-    used = tree.restrict(range(1 if rule.levels is None else tree.depth - rule.levels + 1, tree.depth + 1))
-    tasks = data.draw(st.sampled_from([t for t in range(1, 9) if works(rule, t, used)]))
+    assume(tree.depth >= (rule.levels or 1))
+    used = tree if rule.levels is None else tree.restrict(range(-rule.levels, 0))
+    counts = [t for t in range(1, 5) if works(rule, t, used)]
+    assume(counts)
+    tasks = data.draw(st.sampled_from(counts))
     stream, again, other = (build_stream(name, leaves, tree, s, tasks=tasks) for s in (seed, seed, seed + 1))
     assert set(stream.image.tolist()) <= set(range(len(leaves)))
     assert set(stream.level.tolist()) <= set(range(1, used.depth + 1))
-    paths = [tree.path(leaf) for leaf in leaves[stream.image].tolist()]
-    for path, level, label in zip(paths, stream.level.tolist(), stream.label.tolist(), strict=True):
-        deep = stream.levels[level - 1]
-        assert tree.names(deep)[label] == path[deep - 1]
+    small, place = tree.restrict(stream.levels), tree.leaf_in(stream.levels)[leaves]
+    paths = {
+        (leaf, task): path_at(small, leaf, stream.moves, task)
+        for leaf in np.unique(place).tolist()
+        for task in range(stream.tasks)
+    }
+    rows = (place[stream.image], stream.task, stream.level, stream.label)
+    for leaf, task, level, label in zip(*(row.tolist() for row in rows), strict=True):
+        assert paths[leaf, task][level - 1] == label >= 0
     assert stream.task.tolist() == sorted(stream.task.tolist())
     assert set(stream.task.tolist()) == set(range(stream.tasks))
     assert stream.tasks <= tasks == stream.settings["tasks"]
@@ -97,9 +120,9 @@ def test_what_a_stream_records_of_its_settings() -> None:
     ("name", "own", "message"),
     [
         ("single-depth", {"label": "dual"}, "single-depth: no field 'label'; did you mean 'labels'?"),
-        ("i-blurry", {"share": 3}, "i-blurry: no field 'share'; known: m, n"),
-        ("disjoint", {"share": 3}, "disjoint has no setting 'share', found 3: drop it$"),
-        ("disjoint", {"n": 3}, "disjoint has no setting 'n', found 3: drop it or use i-blurry$"),
+        ("i-blurry", {"portion": 3}, "i-blurry: no field 'portion'; known: m, n"),
+        ("disjoint", {"portion": 3}, "disjoint has no setting 'portion', found 3: drop it$"),
+        ("disjoint", {"n": 3}, "disjoint has no setting 'n', found 3: drop it or use i-blurry, si-blurry$"),
         ("i-blurry", SingleDepth(), "settings are SingleDepth.*expected a mapping or IBlurry"),
         ("blurry", IBlurry(), "settings are IBlurry.*expected nothing"),
         ("single-depht", None, "no setup 'single-depht'; did you mean 'single-depth'?"),
@@ -133,32 +156,38 @@ def desk(registry: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
 def test_a_setup_of_ones_own_is_built_saved_loaded_and_run(
     desk: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    name = "own_setup:bottom_up"
+    name = "own_setup:spiral"
     stream = build_stream(name, LEAVES, TREE, 3)
-    assert [task["levels"] for task in stream.summary()] == [[5], [4], [3], [2], [1]]
+    assert [task["levels"] for task in stream.summary()] == [
+        [1],
+        [1, 2],
+        [1, 2, 3],
+        [1, 2, 3, 4],
+        [1, 2, 3, 4, 5],
+    ]
     assert sorted(stream.image) == list(range(len(LEAVES)))
     stream.save(desk / "s.stream")
     assert Stream.load(desk / "s.stream") == stream
     assert stream.setup == name
-    assert find_setup("bottom-up") is find_setup(name)  # imported, it has its name
+    assert find_setup("spiral") is find_setup(name)  # imported, it has its name
 
     result = run_config(tiny("er", setup=name), desk / "run", threads=1)
     assert result.samples == 144
     records = [json.loads(line) for line in (desk / "run" / "records.jsonl").read_text().splitlines()]
     ends = [record for record in records if record["task_end"]]
-    assert [sorted(record["classes_seen"]) for record in ends] == [["3"], ["2", "3"], ["1", "2", "3"]]
+    assert [sorted(record["classes_seen"]) for record in ends] == [["1"], ["1", "2"], ["1", "2", "3"]]
 
     assert main(["stream", "show", "--dataset", "garden", "--setup", name]) == 0
     printed = capsys.readouterr()
-    assert "own_setup:bottom_up" in printed.out
-    assert (desk / "stream-garden-own_setup-bottom_up-seed0.svg").exists()
+    assert "own_setup:spiral" in printed.out
+    assert (desk / "stream-garden-own_setup-spiral-seed0.svg").exists()
     assert main(["report", "run"]) == 0
 
 
 def test_code_of_ones_own_is_imported_only_when_its_stream_is_built(
     desk: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    config = tiny("er", setup="own_setup:bottom_up")
+    config = tiny("er", setup="own_setup:spiral")
     assert "own_setup" not in sys.modules
     run_config(config, desk / "run", threads=1)
     del sys.modules["own_setup"]
@@ -168,7 +197,7 @@ def test_code_of_ones_own_is_imported_only_when_its_stream_is_built(
     (desk / "run" / "config.json").write_text(json.dumps(facts))
     capsys.readouterr()
     assert main(["resume", "run"]) == 2
-    assert "own_setup:bottom_up" in capsys.readouterr().err
+    assert "own_setup:spiral" in capsys.readouterr().err
     assert "own_setup" not in sys.modules
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from ramify.errors import RamifyError
 from ramify.streams import SETUPS, Stream, build_stream, default_tasks
+from ramify.streams.draws import draw_ranks, draw_shuffle
 from ramify.taxonomy import Taxonomy, read_taxonomy
 from strategies import labelled
 
@@ -112,6 +113,23 @@ def test_all_strays_are_dealt_evenly(case: tuple[Taxonomy, np.ndarray], seed: in
     assert np.ptp(np.bincount(stream.task, minlength=tasks)) <= 1
 
 
+@FAST
+@given(st.lists(st.integers(0, 300), min_size=0, max_size=60), SEEDS, st.integers(1, 2**53))
+def test_shuffles_are_sorts_of_draws(groups: list[int], seed: int, steps: int) -> None:
+    """By the plain sort, also where draws are equal: here of a generator with so many steps only."""
+
+    class Coarse:
+        def random(self, n: int) -> np.ndarray:
+            return np.floor(np.random.default_rng(seed).random(n) * steps) / steps
+
+    group = np.array(groups, np.int64)
+    expected = np.lexsort((Coarse().random(len(group)), group))
+    assert draw_shuffle(group, Coarse()).tolist() == expected.tolist()  # type: ignore[arg-type]
+    ranks = draw_ranks(group, Coarse())  # type: ignore[arg-type]
+    for one in set(groups):
+        assert ranks[expected[group[expected] == one]].tolist() == list(range(groups.count(one)))
+
+
 @pytest.mark.parametrize("setup", SETUPS)
 def test_same_seed_same_stream(setup: str) -> None:
     tree = read_taxonomy("cifar100")
@@ -129,6 +147,12 @@ HASHES = {
     ("disjoint", "single"): "5e235296c5a94a78",
     ("blurry", "single"): "c1c16407f53dea54",
     ("i-blurry", "single"): "391ff75f7a126443",
+    ("bottom-up", "single"): "83fd3ef0e89e5a61",
+    ("dhocl", "single"): "696ff47f3a133144",
+    ("iirc", "single"): "a8240543a947cd62",
+    ("si-blurry", "single"): "e23a07f4a5c493a1",
+    ("drift", "single"): "bbe715e979f90073",
+    ("gaussian", "single"): "eb8b636f45af3f3b",
 }
 
 
@@ -189,7 +213,7 @@ def test_blurry_shares_are_as_expected() -> None:
         assert (np.bincount(table[table.max(1) == 500].argmax(1), minlength=5) == (100 - blurry) // 5).all()
 
 
-@pytest.mark.parametrize("setup", SETUPS)
+@pytest.mark.parametrize("setup", [name for name in SETUPS if name != "gaussian"])  # it has no tasks
 def test_tasks_are_fully_shuffled(setup: str) -> None:
     leaves = np.sort(np.random.default_rng(0).integers(0, 100, 50_000))
     stream = build_stream(setup, leaves, read_taxonomy("cifar100"), 0)
@@ -294,11 +318,11 @@ def test_time_grows_with_the_images_alone() -> None:
 
     def seconds(images: int) -> float:
         best = float("inf")
-        for _ in range(3):
+        for _ in range(2):
             start = time.process_time()
             for setup in SETUPS:
                 build_stream(setup, np.arange(images) % 1010, tree, 0)
             best = min(best, time.process_time() - start)
         return best
 
-    assert seconds(187_385) < 8 * seconds(187_385 // 4)  # iNaturalist-19, and a quarter of it
+    assert seconds(160_000) < 8 * seconds(40_000)

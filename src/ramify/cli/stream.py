@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from ramify.streams import Setup, Stream
+    from ramify.taxonomy import Taxonomy
 
 
 def main(argv: list[str]) -> int:
@@ -63,17 +64,22 @@ def _show(args: argparse.Namespace) -> int:
         settings=args.settings,
         tasks=args.tasks,
         levels=args.levels,
+        imbalance=args.imbalance,
     )
     dual = stream.settings.get("labels") == "dual"
     title = f"{dataset.name}, {args.setup}{' (dual)' * dual}, seed {args.seed}"
     if args.json:
         facts = {"dataset": dataset.name, "setup": args.setup, "seed": args.seed, "settings": stream.settings}
-        json.dump({**facts, "tree_levels": stream.levels, "tasks": stream.summary()}, sys.stdout, indent=1)
+        facts |= {"tree_levels": stream.levels, "tasks": stream.summary(), "moves": stream.moves}
+        json.dump(facts, sys.stdout, indent=1)
         sys.stdout.write("\n")
     else:
         from rich.console import Console
 
-        Console(highlight=False).print(_table(stream, title))
+        console = Console(highlight=False)
+        console.print(_table(stream, title))
+        for line in _moves(stream, dataset.taxonomy):
+            console.print(line)
     if args.out or not args.json:
         from ramify.reports.figures.stream import stream_figure
 
@@ -110,6 +116,9 @@ def _parser(argv: list[str]) -> argparse.ArgumentParser:
         "--levels",
         type=_levels,
         help="levels of the tree to use, such as 4,5, or =-2,-1 from the end of each leaf",
+    )
+    show.add_argument(
+        "--imbalance", type=float, help="images of the most frequent class for one of the least frequent"
     )
     show.add_argument("--data-dir", type=Path, help="where datasets live (default: RAMIFY_DATA)")
     show.add_argument("--json", action="store_true", help="print data; draw only with --out")
@@ -167,6 +176,24 @@ def _levels(text: str) -> tuple[int, ...]:
         return tuple(int(part) for part in text.split(","))
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r}: expected numbers such as 4,5") from None
+
+
+def _moves(stream: Stream, taxonomy: Taxonomy, most: int = 5) -> list[str]:
+    """Which classes move to another parent when, the first of each task by name."""
+    from ramify.streams.moves import Eras
+
+    eras = Eras.of(taxonomy, stream.levels, stream.moves)
+    lines = []
+    for start, before in zip(eras.starts[1:].tolist(), eras.trees, strict=False):
+        here = [move for move in stream.moves if move.task == start]
+        told = [
+            f"{before.names(level)[child]} from {before.names(level - 1)[before.parent(level, child)]} to "
+            f"{before.names(level - 1)[parent]}"
+            for _, level, child, parent in here[:most]
+        ]
+        rest = f" and {len(here) - most} more" if len(here) > most else ""
+        lines.append(f"with task {start + 1} move: {', '.join(told)}{rest}")
+    return lines
 
 
 def _table(stream: Stream, title: str) -> Table:

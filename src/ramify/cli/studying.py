@@ -26,6 +26,7 @@ RUN_OPTIONS: dict[str, tuple[type, str]] = {
     "tasks": (int, "number of tasks, where the setup leaves a choice"),
     "levels": (int, "levels of the dataset's tree to use"),
     "per_class": (int, "use only the first so many training images of each leaf"),
+    "imbalance": (float, "images of the most frequent class for one of the least frequent"),
     "limit": (int, "use only the first so many samples of the stream"),
     "memory_size": (int, "images kept for rehearsal"),
     "eval_every": (int, "samples between any-time evaluations"),

@@ -11,10 +11,15 @@ import numpy.typing as npt
 
 from ramify.classes import Classes
 from ramify.datasets import Split
-from ramify.evaluation.metrics import class_accuracy, level_accuracy
+from ramify.evaluation.metrics import (
+    class_accuracy,
+    finest_accuracy,
+    level_accuracy,
+    precision_weighted_jaccard,
+)
 from ramify.evaluation.own import Metric, Values
 from ramify.hierarchy import DECODINGS
-from ramify.streams.stream import paths_in
+from ramify.streams.moves import Eras, Move
 from ramify.taxonomy import Taxonomy
 from ramify.typed import from_dict
 
@@ -47,12 +52,15 @@ class Evaluation:
     class_accuracy: dict[int, npt.NDArray[np.float64]]  # nan for a class that was not seen
     decoded: dict[str, dict[int, float]]  # accuracy of each way to read the same answers
     metrics: dict[str, Values] = field(default_factory=dict)  # of one's own, by level or as `all`
+    finest: float | None = None  # accuracy at the end of each image's path
+    jaccard: float | None = None  # of all levels' answers as one set of labels, precision-weighted
 
 
 class Evaluator:
     """The test images of a run, with their class at every level of the stream's tree, -1 where it has none.
 
-    `decode` is the way to read answers that all figures but `decoded` are of.
+    `decode` is the way to read answers that all figures but `decoded` are of. Where classes move to other
+    parents on the way, `tree` and `truth` are those of the end; an evaluation has those of its task.
     """
 
     def __init__(
@@ -63,31 +71,42 @@ class Evaluator:
         subset: int | None = None,
         decode: str = HEADS,
         metrics: Sequence[Metric] = (),
+        moves: Sequence[Move] = (),
     ) -> None:
         self.images = test.images
-        self.tree = taxonomy.restrict(levels)
+        self.eras = Eras.of(taxonomy, levels, moves)
+        self.tree = self.eras.trees[-1]
         self.decode = decode
         self.metrics = tuple(metrics)
-        self.truth: Ints = paths_in(taxonomy, levels)[test.leaves]
+        self.truths: tuple[Ints, ...] = tuple(paths[test.leaves] for paths in self.eras.paths)
+        self.truth: Ints = self.truths[-1]
         self.all: Ints = np.arange(len(self.truth))
         self.subset = self.all
         if subset is not None and subset < len(self.all):
             self.subset = np.sort(np.random.default_rng(SUBSET_SEED).permutation(len(self.all))[:subset])
 
-    def __call__(self, learner: Answering, whole: bool, every_way: bool = False) -> Evaluation:
-        """Ask about all test images or the periodic subset; read the answers in `every_way` there is."""
+    def __call__(
+        self, learner: Answering, whole: bool, every_way: bool = False, task: int | None = None
+    ) -> Evaluation:
+        """Ask about all test images or the periodic subset; read the answers in `every_way` there is.
+
+        `task`, from 0, is that of the last sample; None: the last one.
+        """
+        era = -1 if task is None else int(self.eras.at(task))
+        tree = self.eras.trees[era]
         asked = self.all if whole else self.subset
         images = self.images if len(asked) == len(self.all) else self.images[asked]
         ways = [*DECODINGS, *(f"{name}{TRUE}" for name in DECODINGS if name != HEADS)]
-        answers = learner.answer(images, ways if every_way else [self.decode], self.tree)
+        answers = learner.answer(images, ways if every_way else [self.decode], tree)
         classes = learner.classes
         predictions = np.full((len(asked), self.tree.depth), -1, np.int64)
         labels = np.array([*classes.labels, -1], np.int64)
-        truth = self.truth[asked]
+        truth = self.truths[era][asked]
         accuracy, seen_count, by_class = {}, {}, {}
+        all_seen = [np.zeros(size, bool) for size in self.tree.sizes]
         decoded: dict[str, dict[int, float]] = {way: {} for way in answers}
         for column, level in enumerate(classes.levels):
-            seen = np.zeros(self.tree.sizes[level - 1], bool)
+            seen = all_seen[level - 1]
             seen[labels[classes.of_level(level)]] = True
             for way, said in answers.items():
                 value = level_accuracy(labels[said[:, column]], truth[:, level - 1], seen)
@@ -98,8 +117,10 @@ class Evaluator:
                 accuracy[level] = decoded[self.decode][level]
             seen_count[level] = int(seen.sum())
             by_class[level] = class_accuracy(predictions[:, level - 1], truth[:, level - 1], seen)
-        own = {metric.name: metric(predictions, truth, self.tree) for metric in self.metrics}
-        return Evaluation(asked, predictions, accuracy, seen_count, by_class, decoded, own)
+        own = {metric.name: metric(predictions, truth, tree) for metric in self.metrics}
+        finest = finest_accuracy(predictions, truth, all_seen)
+        jaccard = precision_weighted_jaccard(predictions, truth, all_seen)
+        return Evaluation(asked, predictions, accuracy, seen_count, by_class, decoded, own, finest, jaccard)
 
 
 @dataclass(frozen=True)
@@ -119,6 +140,8 @@ class Record:
     eval_seconds: float
     lr: float | None = None  # the learning rate that has been reached; not in the records of older runs
     metrics: dict[str, Values] = field(default_factory=dict)  # of one's own; left out where there are none
+    finest: float | None = None  # accuracy at the end of each image's path; not in the records of older runs
+    jaccard: float | None = None  # of all levels' answers as one set of labels; likewise
 
     @classmethod
     def from_dict(cls, values: dict[str, Any], where: str = "a record is damaged") -> Record:

@@ -90,6 +90,54 @@ def either_accuracy(
     return level_accuracy(np.where(by_child == truth, truth, predicted), truth, seen)
 
 
+def finest_accuracy(predictions: Ints, truth: Ints, seen: Sequence[Mask]) -> float | None:
+    """Top-1 of each image at the level at which its leaf ends, over those whose class there has been seen.
+
+    `seen` says of each class of each level whether it was seen. On a tree of equal depth this is the accuracy
+    of the deepest level.
+    """
+    known = _known(predictions, truth, seen)
+    ends = np.arange(len(truth)), (truth >= 0).sum(1) - 1
+    return _mean((predictions == truth)[ends][known[ends]])
+
+
+def precision_weighted_jaccard(predictions: Ints, truth: Ints, seen: Sequence[Mask]) -> float | None:
+    """Mean of |Y∩Ŷ|/|Y∪Ŷ| · |Y∩Ŷ|/|Ŷ| (IIRC): Y the classes of an image, Ŷ those answered, of all levels.
+
+    Of Y only classes that have been seen count, and images that have none of these are left out. An image
+    without an answer counts 0.
+    """
+    known, answered = _known(predictions, truth, seen), predictions >= 0
+    wanted, given = known.sum(1), answered.sum(1)
+    shared = (known & (predictions == truth)).sum(1)
+    score = shared / np.maximum(wanted + given - shared, 1) * shared / np.maximum(given, 1)
+    return _mean(score[wanted > 0])
+
+
+def moved_accuracy(predictions: Ints, before: Ints, after: Ints) -> dict[str, float]:
+    """Of the labels that are not what they were, of all levels, the shares answered as `new` and as `old`."""
+    _pair(predictions, after, PATHS)
+    changed = before != after
+    if not changed.any():
+        return {}
+    said = predictions[changed]
+    return {
+        "new": float((said == after[changed]).mean()),
+        "old": float((said == before[changed]).mean()),
+    }
+
+
+def _known(predictions: Ints, truth: Ints, seen: Sequence[Mask]) -> Mask:
+    """[n, levels]: whether the class of each image at each level has been seen; refuse what does not fit."""
+    _pair(predictions, truth, PATHS)
+    if len(seen) != truth.shape[1]:
+        raise RamifyError(f"`seen` is of {len(seen)} levels, the answers of {truth.shape[1]}; give one each")
+    for level, mask in enumerate(seen):
+        _level(predictions[:, level], truth[:, level], mask)
+    known: Mask = np.stack([mask[y] & (y >= 0) for mask, y in zip(seen, truth.T, strict=True)], 1)
+    return known
+
+
 def area_under_curve(accuracies: Sequence[float]) -> float | None:
     """A_AUC = Σ a_i / k over the k periodic accuracies; over those at the ends of tasks it is A_avg."""
     return _mean(np.array(accuracies, np.float64))

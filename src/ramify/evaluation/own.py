@@ -21,13 +21,17 @@ Values = dict[str, float]
 ALL = "all"  # the key of a figure that is not of one level
 TAKEN = frozenset(  # what records and results have anyway
     (
+        "aauc",
         "accuracy",
         "auc",
         "average_accuracy",
         "balanced_accuracy",
         "consistency",
+        "fauc",
         "final_accuracy",
+        "finest_accuracy",
         "forgetting",
+        "jaccard",
         "path_accuracy",
         "peak_memory",
         "seconds",

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ramify.learner.shared import SharedTrainer
 
 
-WINDOWS, LEAST = 24, 8  # at most so many parts of the log, each of at least so many samples
+WINDOWS, WINDOW = 24, 8  # at most so many parts of the log, each of at least so many samples
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def course(trainer: SharedTrainer) -> list[dict[str, Any]]:
     told = (log.truth >= 0) & ~log.new & (log.said >= 0)
     samples = np.unique(log.sample[told])
     found = []
-    for part in np.array_split(samples, min(WINDOWS, max(1, len(samples) // LEAST))):
+    for part in np.array_split(samples, min(WINDOWS, max(1, len(samples) // WINDOW))):
         if not len(part):
             continue
         own = told & (log.sample >= part[0]) & (log.sample <= part[-1])

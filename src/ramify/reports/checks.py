@@ -37,12 +37,26 @@ def check_facts(facts: Mapping[str, Any], where: str) -> None:
         raise RamifyError(f"{where}: no usable 'preset': it must be a name")
 
 
+def moved_tree(tree: Taxonomy, facts: Mapping[str, Any], where: str) -> Taxonomy:
+    """The tree after the moves that a stream's facts tell of, if any."""
+    moves = facts["stream"].get("moves", [])
+    rows = [tuple(move) if isinstance(move, list) else () for move in _listed(moves)]
+    if not isinstance(moves, list) or any(len(row) != 4 or {*map(type, row)} != {int} for row in rows):
+        raise RamifyError(
+            f"{where}: no usable 'stream.moves': each has a task, a level, a class and a parent"
+        )
+    try:
+        return tree.moved(row[1:] for row in sorted(rows, key=lambda row: row[0])) if rows else tree
+    except RamifyError as error:
+        raise RamifyError(f"{where}: {error}") from None
+
+
 def check_record(record: Record, tree: Taxonomy, where: str) -> None:
     """One any-time evaluation."""
     counts = ("samples", "updates", "task", "train_seconds", "eval_seconds")
     _within(where, 0, math.inf, _fields(record, *counts))
-    if record.lr is not None:
-        _within(where, 0, math.inf, _fields(record, "lr"))
+    _within(where, 0, math.inf, _given(record, "lr"))
+    _within(where, 0, 1, _given(record, "finest", "jaccard"))
     for name in ("accuracy", "classes_seen", "memory", "memory_classes"):
         _levels(where, name, getattr(record, name), tree)
     _within(where, 0, 1, record.accuracy)
@@ -65,6 +79,7 @@ def check_result(result: Result, tree: Taxonomy, where: str) -> None:
         _levels(where, name, getattr(result, name), tree)
         _within(where, -1 if name == "forgetting" else 0, 1, getattr(result, name))
     _within(where, 0, 1, _fields(result, "consistency", "path_accuracy"))
+    _within(where, 0, 1, _given(result, "aauc", "fauc", "finest_accuracy", "jaccard"))
     _within(where, 0, math.inf, _fields(result, "samples", "updates", "seconds", "peak_memory"))
     work = ("images_forward", "images_backward", "images_memory", "images_evaluation")
     _within(where, 0, math.inf, _fields(result, *work))
@@ -103,6 +118,10 @@ def _listed(values: Any) -> Iterable[Any]:
 
 def _fields(values: Record | Result, *names: str) -> dict[str, float]:
     return {name: getattr(values, name) for name in names}
+
+
+def _given(values: Record | Result, *names: str) -> dict[str, float]:
+    return {name: value for name, value in _fields(values, *names).items() if value is not None}
 
 
 def _within(where: str, low: float, high: float, values: Mapping[str, float]) -> None:

@@ -23,6 +23,7 @@ from ramify.reports.checks import (
     check_facts,
     check_record,
     check_result,
+    moved_tree,
 )
 from ramify.runs.config import Config, read_config
 from ramify.runs.folder import FORMAT, RunFolder
@@ -56,7 +57,7 @@ class RunData:
     facts: dict[str, Any]  # the rest of config.json: command, versions, machine, dataset, stream
     records: tuple[Record, ...]
     result: Result | None
-    tree: Taxonomy
+    tree: Taxonomy  # at the end of the stream, where classes move on the way
 
     @property
     def samples(self) -> int:
@@ -96,7 +97,7 @@ def load_run(path: str | Path) -> RunData:
         )
     facts = _facts(folder / "config.json")
     config = read_config(facts.pop("config", None), f"{folder / 'config.json'}")
-    tree = read_taxonomy(folder / "taxonomy.csv")
+    tree = moved_tree(read_taxonomy(folder / "taxonomy.csv"), facts, f"{folder / 'config.json'} is damaged")
     records = _records(folder, tree)
     return RunData(folder, config, facts, records, _result(folder / "result.json", tree), tree)
 

@@ -23,6 +23,10 @@ METRICS = {
 }
 
 SCALARS: dict[str, tuple[str, float]] = {
+    "finest_accuracy": ("accuracy at the finest (%)", 100.0),
+    "aauc": ("any-time, all levels (%)", 100.0),
+    "fauc": ("any-time, finest (%)", 100.0),
+    "jaccard": ("label sets (%)", 100.0),
     "consistency": ("answers on one path (%)", 100.0),
     "path_accuracy": ("all levels right (%)", 100.0),
     "severity": ("height of mistakes", 1.0),
@@ -92,7 +96,8 @@ def scalar(result: Result, name: str) -> float | None:
     """A figure of a run that has no levels, as tables show it."""
     if name == "severity":
         return result.mistake_severity["mistakes"]
-    return float(getattr(result, name)) * SCALARS[name][1]
+    value = getattr(result, name)
+    return None if value is None else float(value) * SCALARS[name][1]
 
 
 def _scalar(result: Result, name: str) -> dict[str, float]:

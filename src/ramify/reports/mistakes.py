@@ -62,9 +62,8 @@ def _names(tree: Taxonomy, classes: npt.NDArray[np.int64]) -> tuple[str | None, 
 
 def _mean_height(series: Series, truth: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
     """Mean height of the mistake on each image over the seeds that were asked about the same images."""
-    tree = series.runs[0].tree
     found = [
-        mistake_heights(run.answers.predictions, truth, tree)
+        mistake_heights(run.answers.predictions, truth, run.tree)
         for run in series.results()
         if run.answers is not None and np.array_equal(run.answers.truth, truth)
     ]

@@ -89,11 +89,15 @@ def describe(config: Config) -> str:
     words = [config.dataset, config.stream or config.setup]
     if config.setup == "single-depth" and not config.stream:
         words.append(f"{config.labels}-label")
+    if config.imbalance and not config.stream:
+        words.append(f"long-tailed {config.imbalance:g} to 1")
     return ", ".join(words)
 
 
 def _stream_settings(run: RunData) -> tuple[Any, ...]:
-    return (*(getattr(run.config, name) for name in STREAM), run.tree.fingerprint)
+    moves = run.facts["stream"].get("moves")  # then the last tree depends on the seed; the names do not
+    tree = tuple(map(run.tree.names, range(1, run.tree.depth + 1))) if moves else run.tree.fingerprint
+    return (*(getattr(run.config, name) for name in STREAM), tree)
 
 
 def _titles(groups: list[list[RunData]]) -> list[str]:

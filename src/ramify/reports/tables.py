@@ -162,7 +162,7 @@ def scenario_table(scenario: Scenario, metric: str = "final_accuracy", note: str
     if metric == "final_accuracy":
         for series in scenario.series:
             config = series.runs[0].config
-            if config.limit is None and config.per_class is None and config.stream is None:
+            if not any((config.limit, config.per_class, config.imbalance, config.stream)):
                 where = (config.setup, config.labels, config.dataset, config.method)
                 paper[series.label] = [paper_figure(*where, level) for level in levels]
     doc = f"{measure.caption} {note}".rstrip()

@@ -24,7 +24,7 @@ def scale(runs: Sequence[RunData]) -> str:
     ]
     known = [p for p in presets if p != "paper"]
     smaller = "; not the paper's scale" if known or not presets else ""
-    cut = any(run.config.limit or run.config.per_class for run in runs)
+    cut = any(run.config.limit or run.config.per_class or run.config.imbalance for run in runs)
     size = f"Scale: {', '.join(filter(None, parts))}{smaller or ('; not the whole stream' if cut else '')}."
     levels = _all(told_levels(run.facts) for run in runs)
     return f"{size} {levels[0].upper()}{levels[1:]}." if levels else size

@@ -76,7 +76,8 @@ def work_out(run: Run, position: int, path: Path) -> None:
     trainer = run.trainer
     start, updates, cost = time.perf_counter(), trainer.updates, asdict(trainer.cost)
     overheard, last = _Overheard(trainer), position == len(run.stream)
-    run.evaluator(overheard, whole=position in run.task_end_positions, every_way=last)
+    task = int(run.stream.task[position - 1])
+    run.evaluator(overheard, whole=position in run.task_end_positions, every_way=last, task=task)
     state = {
         "said": overheard.said,
         "updates": trainer.updates - updates,

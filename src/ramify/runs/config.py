@@ -13,6 +13,7 @@ from ramify.hierarchy import DECODINGS
 from ramify.methods import GROUPS, METHODS, find_method
 from ramify.methods.settings import Settings, field_name, with_groups, without_retired
 from ramify.streams import SETUPS, find_setup
+from ramify.streams.imbalance import check_imbalance
 from ramify.streams.single_depth import SingleDepth
 from ramify.typed import Count, from_dict, to_dict, whole_seed
 
@@ -25,6 +26,7 @@ STREAM = (
     "tasks",
     "levels",
     "per_class",
+    "imbalance",
     "limit",
     "skip_broken",
     "pad",
@@ -51,6 +53,8 @@ class PlainConfig(Settings):
     """Levels of the dataset's tree to use."""
     per_class: Count | None = None
     """Use only the first so many training images of each leaf."""
+    imbalance: float | None = None
+    """Long-tailed training images: the most frequent class has so many for one of the least frequent."""
     limit: Count | None = None
     """Use only the first so many samples of the stream."""
     image_size: Count | None = None
@@ -77,6 +81,8 @@ class PlainConfig(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.imbalance is not None:
+            check_imbalance(self.imbalance)
         whole_seed(self.seed)
         if self.decode not in (None, *DECODINGS):
             raise RamifyError(f"decode is {self.decode!r}; it must be one of {', '.join(DECODINGS)}")

@@ -137,6 +137,7 @@ class RunFolder:
         facts["dataset"] |= {"name": run.dataset.name, "notes": list(run.learned.notes)}
         levels, depth = list(run.stream.levels), run.dataset.taxonomy.depth
         facts["stream"] |= {"tasks": run.stream.summary(), "levels": levels, "depth": depth}
+        facts["stream"] |= {"moves": run.stream.moves} if run.stream.moves else {}
         where = {"preset": preset, "device": str(run.trainer.device), "execution": execution}
         code = {"code": code_of(run.config)}
         about = {"format": FORMAT, **facts, **where, **circumstances(), **code, "resumed": []}
@@ -145,7 +146,7 @@ class RunFolder:
         new = self.path / NEW
         try:
             run.stream.save(new / "stream.safetensors")
-            write_taxonomy(run.evaluator.tree, new / "taxonomy.csv")
+            write_taxonomy(run.evaluator.eras.trees[0], new / "taxonomy.csv")
             write_atomic(new / "config.json", json.dumps(about, indent=1) + "\n")
             with writing(self.path):
                 for path in (*(self.path / name for name in FILES), *self.path.glob("checkpoint-*")):

@@ -67,6 +67,17 @@ class Result:
     """A_last with each class counting the same; not in the results of older runs."""
     decoded: dict[str, PerLevel] = field(default_factory=dict)
     """A_last of every way to read the same answers, through the found tree or the `true tree`."""
+    aauc: float | None = None
+    """A_AUC, mean over the levels (DHOCL). This and the next three are not in the results of older runs."""
+    fauc: float | None = None
+    """Mean of the periodic accuracies at the end of each image's path: on a tree of equal depth the deepest
+    level's A_AUC (DHOCL)."""
+    finest_accuracy: float | None = None
+    """The last of them, on all test images."""
+    jaccard: float | None = None
+    """Precision-weighted Jaccard similarity of the answered and the true labels of all levels (IIRC)."""
+    moved: dict[str, float] = field(default_factory=dict)
+    """Where classes moved: of the test labels that changed, the shares answered as `new` and as `old`."""
     metrics: dict[str, dict[str, float]] = field(default_factory=dict)
     """Metrics of your own at the end of the stream, by level or as `all`."""
 
@@ -93,9 +104,11 @@ class Result:
             return {str(h): v for h, v in values.items() if v is not None}
 
         severity = metrics.mistake_severity(last.predictions, evaluator.truth, evaluator.tree)
+        auc = per_level({h: mean("periodic", h) for h in levels})
+        finest = [r.finest for r in records if r.periodic and r.finest is not None]
         return cls(
             final_accuracy=final.accuracy,
-            auc=per_level({h: mean("periodic", h) for h in levels}),
+            auc=auc,
             average_accuracy=per_level({h: mean("task_end", h) for h in levels}),
             forgetting=per_level(
                 {h: metrics.forgetting([t[h] for t in task_ends if h in t]) for h in levels}
@@ -112,6 +125,11 @@ class Result:
                 {h: metrics.balanced_accuracy(last.class_accuracy[h]) for h in levels}
             ),
             decoded={way: {str(h): v for h, v in found.items()} for way, found in last.decoded.items()},
+            aauc=metrics.area_under_curve(list(auc.values())),
+            fauc=metrics.area_under_curve(finest),
+            finest_accuracy=final.finest,
+            jaccard=final.jaccard,
+            moved=metrics.moved_accuracy(last.predictions, evaluator.truths[0], evaluator.truth),
             metrics=final.metrics,
         )
 

@@ -26,7 +26,6 @@ from ramify.runs.inputs import prepare_inputs
 from ramify.runs.result import Result
 from ramify.state import State
 from ramify.streams import Stream, build_stream
-from ramify.streams.stream import paths_in
 from ramify.typed import shown, to_dict
 
 CHUNK = 8  # samples handed over at a time: between two such parts a checkpoint can be written
@@ -74,12 +73,14 @@ def prepare_stream(config: Config, dataset: Dataset) -> Stream:
             settings=config.setup_settings(),
             tasks=config.tasks,
             levels=config.levels,
+            imbalance=config.imbalance,
         )
         stream = replace(stream, image=chosen[stream.image], images=len(leaves))
     if config.limit is None:
         return stream
     arrays = ("image", "level", "label", "task")
-    return replace(stream, **{name: getattr(stream, name)[: config.limit] for name in arrays})
+    cut: dict[str, Any] = {name: getattr(stream, name)[: config.limit] for name in arrays}
+    return replace(stream, **cut, moves=tuple(m for m in stream.moves if m.task <= cut["task"][-1]))
 
 
 def first_per_class(leaves: Ints, count: int | None) -> Ints:
@@ -108,8 +109,6 @@ class Run:
         self.dataset = dataset
         self.stream = prepare_stream(config, dataset)
         self.task_end_positions = {*self.stream.task_starts[1:].tolist(), len(self.stream)}
-        # Leaf of the dataset -> its class at each level of the stream's tree, -1 below its end
-        self.paths = paths_in(dataset.taxonomy, self.stream.levels)
         where = pick_device(device)
         ready = prepare_inputs(config, dataset, where)
         config, self.learned, self.encoder, inputs = ready.config, ready.dataset, ready.encoder, ready.inputs
@@ -127,6 +126,7 @@ class Run:
             config.eval_images,
             config.decode or method.decode,
             find_metrics(config.metrics or ()),
+            self.stream.moves,
         )
         self.evaluated_at = evaluated_at(config, self.stream, method.offline)
         self.answers: Path | None = None  # folder of answers that may have been worked out ahead
@@ -192,7 +192,9 @@ class Run:
             [pair] for pair in zip(stream.level[part].tolist(), stream.label[part].tolist(), strict=True)
         ]
         if self.trainer.method.told_paths:
-            paths = self.paths[self.dataset.train.leaves[stream.image[part]]].tolist()
+            eras = self.evaluator.eras
+            known = eras.paths[int(eras.at(self._task(self.position)))]  # a part lies within one task
+            paths = known[self.dataset.train.leaves[stream.image[part]]].tolist()
             for own, path in zip(labels, paths, strict=True):
                 own += [(h, label) for h, label in enumerate(path, 1) if label >= 0 and h != own[0][0]]
         self._timed(lambda: self.trainer.observe(inputs, labels))
@@ -210,7 +212,8 @@ class Run:
         task_end = self.position in self.task_end_positions
         ready = None if self.answers is None else take(self, self.answers / f"{self.position}.safetensors")
         last = self.position == len(self.stream)
-        evaluation = self.evaluator(ready or self.trainer, whole=task_end, every_way=last)
+        task = self._task(self.position - 1)
+        evaluation = self.evaluator(ready or self.trainer, whole=task_end, every_way=last, task=task)
         if task_end:
             self.task_ends.append(evaluation.class_accuracy)
         if last:
@@ -220,7 +223,7 @@ class Run:
         record = Record(
             samples=self.position,
             updates=trainer.updates,
-            task=int(self.stream.task[self.position - 1]) + 1,
+            task=task + 1,
             periodic=self.evaluated_at[self.position],
             task_end=task_end,
             accuracy={str(h): v for h, v in evaluation.accuracy.items()},
@@ -231,9 +234,14 @@ class Run:
             eval_seconds=round(time.perf_counter() - start + (ready.seconds if ready else 0.0), 3),
             lr=trainer.recipe.rate.value(trainer),
             metrics={name: values for name, values in evaluation.metrics.items() if values},
+            finest=evaluation.finest,
+            jaccard=evaluation.jaccard,
         )
         self.records.append(record)
         return record
+
+    def _task(self, position: int) -> int:
+        return int(self.stream.task[position])
 
     def _stored(self) -> dict[str, Ints]:
         """How many images of each class are in memory, by level."""
@@ -333,6 +341,8 @@ class Run:
                     way: {int(h): v for h, v in levels.items()} for way, levels in state["decoded"].items()
                 },
                 metrics=final.metrics,
+                finest=final.finest,
+                jaccard=final.jaccard,
             )
 
 

@@ -74,15 +74,20 @@ def _flat(
     """
     ranks = draw_order(tree.leaves, rng)
     # The first ranks are the disjoint classes; tasks are dealt in turn, so that both kinds spread evenly.
-    apart = round(tree.leaves * settings.n / 100)
-    counts = np.bincount(leaves)
-    order = np.argsort(ranks)
-    blurry_counts = np.where(ranks < apart, 0, counts)[order]
-    # Rounding the running total keeps the pool at m% of all, and each class within one image of its own m%.
-    strays = np.empty_like(counts)
-    strays[order] = np.diff(np.rint(np.cumsum(blurry_counts) * settings.m / 100), prepend=0)
     task = (ranks % tasks)[leaves]
-    pool = np.flatnonzero(draw_ranks(leaves, rng) < strays[leaves])
+    pool = draw_strays(leaves, ranks, round(tree.leaves * settings.n / 100), settings.m, rng)
     smallest_first = np.argsort(np.bincount(np.delete(task, pool), minlength=tasks), kind="stable")
     task[pool] = smallest_first[draw_order(len(pool), rng) % tasks]
     return np.arange(len(leaves)), np.ones_like(leaves), task
+
+
+def draw_strays(
+    leaves: IntArray, ranks: IntArray, apart: int, m: float, rng: np.random.Generator
+) -> IntArray:
+    """The images that stray: m% of each class whose rank is not below `apart`."""
+    counts, order = np.bincount(leaves), np.argsort(ranks)
+    blurry_counts = np.where(ranks < apart, 0, counts)[order]
+    # Rounding the running total keeps the pool at m% of all, and each class within one image of its own m%.
+    strays = np.empty_like(counts)
+    strays[order] = np.diff(np.rint(np.cumsum(blurry_counts) * m / 100), prepend=0)
+    return np.flatnonzero(draw_ranks(leaves, rng) < strays[leaves])

@@ -10,7 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ramify.errors import RamifyError
-from ramify.streams.draws import Arrivals
+from ramify.streams.draws import Arrivals, draw_shuffle
+from ramify.streams.imbalance import long_tail
+from ramify.streams.moves import Eras
 from ramify.streams.setup import SETUPS, Setup, find_setup, recorded
 from ramify.streams.stream import Stream, labels_of
 from ramify.taxonomy import IntArray, Taxonomy
@@ -26,6 +28,7 @@ def build_stream(
     settings: Mapping[str, Any] | Typed | None = None,
     tasks: int | None = None,
     levels: Sequence[int] | None = None,
+    imbalance: float | None = None,
 ) -> Stream:
     """The stream of a setup, a pure function of its arguments.
 
@@ -33,7 +36,8 @@ def build_stream(
     leaves of the tree. `settings` are the setup's own, as a mapping or an instance of their class; `tasks` is
     their number, `default_tasks` if left out. `levels` are the levels of the tree to use or, below 0, levels
     counted from the end of each leaf; on a tree of unequal depth a setup of one or two levels takes the last
-    ones of each leaf. Images whose leaf has none of the levels do not arrive.
+    ones of each leaf. Images whose leaf has none of the levels do not arrive. `imbalance` makes the images
+    long-tailed first (`ramify.streams.imbalance.long_tail`).
     """
     rule = find_setup(setup)
     own = rule.own(settings)
@@ -43,20 +47,24 @@ def build_stream(
     kept = taxonomy.leaf_in(chosen)[all_leaves]
     there = None if (kept >= 0).all() else np.flatnonzero(kept >= 0)  # a leaf may end above all these levels
     seed = whole_seed(seed)
+    if imbalance is not None:
+        tail = long_tail(kept if there is None else kept[there], tree.leaves, imbalance, seed)
+        there = tail if there is None else there[tail]
     rng = np.random.Generator(np.random.PCG64(seed))
     seen = kept if there is None else kept[there]
     with _blamed(rule):
         count = whole("tasks", rule.tasks(tree, own) if tasks is None else tasks, 0)
         rule.check(count, tree, own)
-        image, level, task = (np.asarray(part) for part in rule.arrivals(seen, tree, rng, count, own))
-    _check(rule, (image, level, task), (len(seen), tree.depth, count))
+        image, level, task, *within = map(np.asarray, rule.arrivals(seen, tree, rng, count, own))
+        moves = () if rule.moves is None else tuple(rule.moves(tree, rng, count, own))
+    _check(rule, (image, level, task, *within[:1]), (len(seen), tree.depth, count))
     del kept, seen  # a large stream takes most of the memory: no array is kept without need
-    order = np.lexsort((rng.random(len(image)), task))
+    order = np.lexsort((within[0], task)) if within else draw_shuffle(task, rng)
     image = image[order] if there is None else there[image[order]]
     level = level[order]
     task = task[order]
-    del order, there
-    label = labels_of(taxonomy, chosen, all_leaves[image], level)
+    del order, there, within
+    label = labels_of(Eras.of(taxonomy, chosen, moves), all_leaves[image], level, task)
     _check_ends(rule, taxonomy, chosen, all_leaves, (image, level, label))
     for array in (image, level, label, task):
         array.flags.writeable = False  # they need no copy
@@ -71,7 +79,8 @@ def build_stream(
         classes=tree.sizes,
         taxonomy=taxonomy.fingerprint,
         images=len(all_leaves),
-        settings=recorded(count, own),
+        moves=moves,
+        settings=recorded(count, own) | ({} if imbalance is None else {"imbalance": float(imbalance)}),
     )
 
 
@@ -105,13 +114,13 @@ def _check(rule: Setup, arrivals: Arrivals, counts: tuple[int, int, int]) -> Non
             f"the setup {rule.name} returned {found}; expected image, level and task: "
             "whole numbers, equally many of each"
         )
-    for name, array, low, count in zip(("image", "level", "task"), arrivals, (0, 1, 0), counts, strict=True):
+    for name, array, low, count in zip(("image", "level", "task"), arrivals, (0, 1, 0), counts, strict=False):
         if array.min() < low or array.max() >= low + count:
             raise RamifyError(
                 f"the setup {rule.name} returned {name}s from {array.min()} to {array.max()}; "
                 f"expected {low} to {low + count - 1}"
             )
-    absent = np.setdiff1d(np.arange(arrivals[2].max()), arrivals[2])
+    absent = np.flatnonzero(np.bincount(arrivals[2]) == 0)
     if len(absent):
         raise RamifyError(
             f"the setup {rule.name} returned nothing for task {absent[0]}; number them 0, 1, 2, …"

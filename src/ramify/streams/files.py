@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 
 from ramify.errors import RamifyError
 from ramify.files import check_format, write_atomic
+from ramify.streams.moves import Move
 from ramify.streams.stream import Stream
 from ramify.taxonomy import Taxonomy
 from ramify.taxonomy.read import read_table, read_text
@@ -36,6 +38,7 @@ def save_stream(stream: Stream, path: Path) -> None:
 
     arrays = {name: getattr(stream, name).astype(dtype) for name, dtype in _ARRAYS.items()}
     facts = {name: getattr(stream, name) for name in _FIELDS}
+    facts |= {"moves": stream.moves} if stream.moves else {}
     # One key only: safetensors does not keep the order of several, and equal streams should be equal files.
     write_atomic(path, save(arrays, {FORMAT: json.dumps({"version": VERSION, **facts})}))
 
@@ -79,10 +82,14 @@ def _facts(text: str | None, path: Path) -> dict[str, Any]:
         raise RamifyError(f"{path} is no ramify stream: its metadata has no readable {FORMAT!r}")
     check_format(facts.pop("version", None), path, VERSION)
     wrong = [key for key, kind in _FIELDS.items() if type(facts.get(key)) is not kind]
-    numbers = [] if wrong else [*facts["levels"], *facts["classes"]]
+    moves = facts.pop("moves", [])
+    well = isinstance(moves, list) and all(isinstance(move, list) and len(move) == 4 for move in moves)
+    wrong += [] if well else ["moves"]
+    numbers = [] if wrong else [*facts["levels"], *facts["classes"], *chain.from_iterable(moves)]
     if wrong or facts.keys() != _FIELDS.keys() or any(type(number) is not int for number in numbers):
         raise RamifyError(f"{path}: the metadata has no usable {wrong or sorted(facts)}: the file is damaged")
-    return {**facts, "levels": tuple(facts["levels"]), "classes": tuple(facts["classes"])}
+    lists = {name: tuple(facts[name]) for name in ("levels", "classes")}
+    return {**facts, **lists, "moves": tuple(Move(*move) for move in moves)}
 
 
 def read_csv(path: Path, taxonomy: Taxonomy, images: int) -> Stream:
@@ -141,6 +148,8 @@ def read_csv(path: Path, taxonomy: Taxonomy, images: int) -> Stream:
 
 def write_csv(stream: Stream, path: Path, taxonomy: Taxonomy) -> None:
     """Write a stream as the CSV that `read_csv` reads, with class names."""
+    if stream.moves:
+        raise RamifyError("a CSV cannot say that classes move to other parents: save the stream instead")
     tree = taxonomy.restrict(stream.levels)
     names = [tree.names(level) for level in range(1, tree.depth + 1)]
     text = io.StringIO()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -12,11 +12,13 @@ import numpy as np
 from ramify.errors import RamifyError
 from ramify.named import find_named
 from ramify.streams.draws import Arrivals
+from ramify.streams.moves import Move
 from ramify.taxonomy import IntArray, Taxonomy
 from ramify.typed import Typed, from_dict, shown
 
 Arrive = Callable[[IntArray, Taxonomy, np.random.Generator, int, Any], Arrivals]
 Tasks = Callable[[Taxonomy, Any], int]
+Moving = Callable[[Taxonomy, np.random.Generator, int, Any], Sequence[Move]]
 CheckTasks = Callable[[int, Taxonomy, Any], None]
 
 
@@ -36,13 +38,17 @@ class Setup:
     tasks: Tasks
     """(tree, settings) → the number of tasks unless told."""
     arrivals: Arrive
-    """(leaves, tree, rng, tasks, settings) → (image, level, task) of all arrivals, in any order."""
+    """(leaves, tree, rng, tasks, settings) → (image, level, task) of all arrivals, in any order.
+
+    Each task is shuffled, unless a fourth part says the order within it: numbers that rise."""
     check: CheckTasks = at_least_one
     """(tasks, tree, settings): refuse, in one line, a number of tasks that does not work."""
     settings: type[Typed] | None = None
     """What can be set: a frozen dataclass whose fields all have defaults."""
     fixed: Typed | None = None
     """Settings that cannot be changed, for a rule that is shared with another setup."""
+    moves: Moving | None = None
+    """(tree, rng, tasks, settings) → the classes that move to another parent, and when; drawn last."""
 
     @property
     def doc(self) -> str:
@@ -83,6 +89,7 @@ def setup(
     check: CheckTasks = at_least_one,
     settings: type[Typed] | None = None,
     fixed: Typed | None = None,
+    moves: Moving | None = None,
 ) -> Callable[[Arrive], Setup]:
     """Register a setup, whose arrivals the decorated function gives; see `Setup`.
 
@@ -95,7 +102,7 @@ def setup(
         known = SETUPS.get(name)
         if known is not None and known.arrivals.__module__.startswith("ramify."):
             raise RamifyError(f"the setup {name!r} is ramify's own: give yours another name")
-        SETUPS[name] = Setup(name, levels, tasks, arrivals, check, settings, fixed)
+        SETUPS[name] = Setup(name, levels, tasks, arrivals, check, settings, fixed, moves)
         return SETUPS[name]
 
     return register

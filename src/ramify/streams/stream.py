@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ramify.errors import RamifyError
+from ramify.streams.moves import Eras, Move
 from ramify.taxonomy import IntArray, Taxonomy
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class Stream:
     taxonomy: str  # fingerprint of the dataset's whole tree
     images: int  # number of training images of the dataset
     settings: Mapping[str, Any] = field(default_factory=dict)
+    moves: tuple[Move, ...] = ()  # classes that go to another parent on the way
 
     def __post_init__(self) -> None:
         for name in ("image", "level", "label", "task"):
@@ -67,6 +69,18 @@ class Stream:
         _within("label", self.label, np.asarray(self.classes)[self.level - 1])
         if self.task[0] != 0 or not np.isin(np.diff(self.task), (0, 1)).all():
             raise RamifyError("stream: tasks must be numbered 0, 1, 2, … in the order of the stream")
+        self._check_moves()
+
+    def _check_moves(self) -> None:
+        for move in self.moves:
+            fits = 1 <= move.task < self.tasks and 2 <= move.level <= len(self.levels)
+            if not fits or not (
+                0 <= move.child < self.classes[move.level - 1]
+                and 0 <= move.parent < self.classes[move.level - 2]
+            ):
+                raise RamifyError(
+                    f"stream: {move} does not fit {self.tasks} tasks and class counts {self.classes}"
+                )
 
     def __len__(self) -> int:
         return len(self.image)
@@ -122,7 +136,8 @@ class Stream:
             raise RamifyError(
                 f"the stream is over {self.images} images, {dataset.name!r} has {len(leaves)}: build it anew"
             )
-        wrong = np.flatnonzero(labels_of(tree, self.levels, leaves[self.image], self.level) != self.label)
+        eras = Eras.of(tree, self.levels, self.moves)
+        wrong = np.flatnonzero(labels_of(eras, leaves[self.image], self.level, self.task) != self.label)
         if len(wrong):
             at = wrong[0]
             name = tree.restrict(self.levels).names(int(self.level[at]))[self.label[at]]
@@ -159,17 +174,19 @@ class Stream:
     __hash__ = None  # type: ignore[assignment]
 
 
-def labels_of(tree: Taxonomy, levels: Sequence[int], leaves: IntArray, level: IntArray) -> IntArray:
-    """The class of each leaf at its stream level, an index into `levels` counted from 1; -1 for none."""
-    labels: IntArray = paths_in(tree, levels).T[level - 1, leaves]
+def labels_of(eras: Eras, leaves: IntArray, level: IntArray, task: IntArray) -> IntArray:
+    """The class of each leaf of the dataset's tree at its stream level, in its task; -1 for none."""
+    labels: IntArray = (
+        eras.paths[0][leaves, level - 1]
+        if len(eras.paths) == 1
+        else np.stack(eras.paths)[eras.at(task), leaves, level - 1]
+    )
     return labels
 
 
 def paths_in(tree: Taxonomy, levels: Sequence[int]) -> IntArray:
     """[leaf, level] → the class of each leaf of a tree at these levels of it, -1 where it has none."""
-    small, place = tree.restrict(levels), tree.leaf_in(levels)
-    found = np.stack([small.leaf_to(h)[place] for h in range(1, small.depth + 1)], 1)
-    return np.where(place[:, None] >= 0, found, -1)
+    return Eras.of(tree, levels).paths[0]
 
 
 def renumbered(levels: Sequence[int], depth: int) -> str:

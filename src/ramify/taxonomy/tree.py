@@ -21,8 +21,9 @@ from ramify.typed import shown
 class Taxonomy:
     """An immutable tree of classes whose leaves may end at different levels.
 
-    At each level the classes are the integers 0..n-1, in order of first appearance among the leaves. A name
-    is unique within its level; the same word may stand at two levels. The root above level 1 is not a class.
+    At each level the classes are the integers 0..n-1, in order of first appearance among the leaves, before
+    any have `moved`. A name is unique within its level; the same word may stand at two levels. The root above
+    level 1 is not a class.
 
     A leaf is what a sample can be: a path of classes from level 1 to its end, below which it has none (-1 in
     all maps). It may end at a class that others go on from: a sample of which no more than that is known.
@@ -230,6 +231,29 @@ class Taxonomy:
         names, classes, place = cut(self._names, self._classes, self.chosen(levels))
         whole = np.array_equal(place, np.arange(self.leaves))
         return Taxonomy(names, classes, self.leaf_attributes if whole and self._ends(levels) else {})
+
+    def moved(self, moves: Iterable[tuple[int, int, int]]) -> Taxonomy:
+        """The tree after moves (level, class, new parent), one after the other.
+
+        The classes keep their numbers, and what is below one moves with it. A parent that would be left with
+        nothing below it is refused.
+
+            >>> tree = Taxonomy.from_rows([("fruit", "apple"), ("fruit", "tomato"), ("vegetable", "leek")])
+            >>> tree.moved([(2, 1, 1)]).path(1)
+            ('vegetable', 'tomato')
+        """
+        classes = self._classes.copy()
+        for level, index, parent in moves:
+            if level == 1:
+                raise RamifyError("classes of level 1 have no parent class: only the root is above them")
+            mine = classes[self._row(level)] == self._checked(level, index)
+            there = classes[level - 2] == self._checked(level - 1, parent)
+            old = classes[level - 2] == classes[level - 2, mine][0]
+            if not (old & ~mine).any():
+                name = self.names(level)[index]
+                raise RamifyError(f"{name!r} cannot move: its parent would have nothing left below it")
+            classes[: level - 1, mine] = classes[: level - 1, there][:, :1]
+        return Taxonomy(self._names, classes, self.leaf_attributes)
 
     def leaf_in(self, levels: Sequence[int]) -> IntArray:
         """The map leaf → leaf of `restrict(levels)`, -1 for one that has none of these levels."""

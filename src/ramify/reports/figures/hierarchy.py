@@ -35,7 +35,7 @@ def ties(series: Series, level: int) -> AnswerTies | None:
     tree = series.runs[0].tree
     counts = np.zeros((tree.sizes[level - 1], tree.sizes[level - 2]), np.int64)
     for run in series.results():
-        if run.answers is not None:
+        if run.answers is not None and run.tree == tree:  # where classes moved, other seeds have others
             child, parent = run.answers.predictions[:, level - 1], run.answers.predictions[:, level - 2]
             both = (child >= 0) & (parent >= 0)
             np.add.at(counts, (child[both], parent[both]), 1)

@@ -14,6 +14,7 @@ from ramify.reports.figures.panel import Drawing, Panel, fit, label, text_width
 from ramify.reports.markup import Markup, el, join, number
 from ramify.reports.palette import hues
 from ramify.streams import Stream
+from ramify.streams.moves import Eras
 from ramify.streams.stream import in_tree
 from ramify.taxonomy import IntArray, Taxonomy
 
@@ -41,8 +42,10 @@ class Block:
 def stream_figure(stream: Stream, tree: Taxonomy, title: str) -> Drawing:
     """Draw which classes arrive when. `tree` is the dataset's whole tree, its level 1 gives the colours.
 
-    Of levels that count from the end of each leaf, the first gives them.
+    Of levels that count from the end of each leaf, the first gives them. A class that moves to another branch
+    changes its colour.
     """
+    eras = Eras.of(tree, stream.levels, stream.moves)
     blocks, y = [], float(TOP)
     if stream.levels[0] < 0:
         tree = tree.restrict(stream.levels)
@@ -53,26 +56,31 @@ def stream_figure(stream: Stream, tree: Taxonomy, title: str) -> Drawing:
         blocks.append(Block(level, deep, y + HEADING, row, order))
         y = blocks[-1].bottom + GAP
     colors = _colors(tree)
-    parts = [part for block in blocks for part in _level(stream, tree, block, colors)]
+    top = [colors[index] for index in tree.up(blocks[0].deep, 1).tolist()]  # of the stream's coarsest classes
+    parts = []
+    for block in blocks:
+        inks = [[top[c] for c in one.up(block.level, 1)[block.order].tolist()] for one in eras.trees]
+        parts += [*_level(stream, block, eras, inks), _names(block, stream, tree, colors)]
     parts += [_axes(stream, y - GAP), _legend(tree, colors, y + 46)]
     facts = f"{len(stream):,} arrivals of {len(np.unique(stream.image)):,} images in {stream.tasks} tasks"
     return Drawing(title, (Panel(title, LEFT + PLOT + RIGHT, y + 56, join(parts)),), facts)
 
 
-def _level(stream: Stream, tree: Taxonomy, block: Block, colors: list[str]) -> list[Markup]:
-    """The arrivals at one level, with the names of its classes."""
-    ink = [colors[top] for top in tree.up(block.deep, 1)[block.order].tolist()]
-    place = {"x": float(LEFT), "y": block.top, "width": float(PLOT), "height": block.bottom - block.top}
-    parts = [
-        el("rect", class_="empty", **place),
-        tinted_image(_strength(stream, block), ink, **place),
-    ]
+def _level(stream: Stream, block: Block, eras: Eras, inks: list[list[str]]) -> list[Markup]:
+    """The arrivals at one level, in the colours of each era."""
+    y, height = block.top, block.bottom - block.top
+    parts = [el("rect", class_="empty", x=float(LEFT), y=y, width=float(PLOT), height=height)]
+    strength = _strength(stream, block)
+    starts = (stream.task_starts[eras.starts] * COLUMNS // len(stream)).tolist()
+    for ink, (start, end) in zip(inks, pairwise([*starts, COLUMNS]), strict=True):
+        x, width = LEFT + start * PLOT / COLUMNS, (end - start) * PLOT / COLUMNS
+        parts.append(tinted_image(strength[:, start:end], ink, x, y, width, height))
     if block.row > 3:  # thin lines between the rows
         lines = "".join(
             f"M{LEFT} {number(block.top + i * block.row)}h{PLOT}" for i in range(1, len(block.order))
         )
         parts.append(el("path", d=lines, class_="between"))
-    return [*parts, _names(block, stream, tree, colors)]
+    return parts
 
 
 def _strength(stream: Stream, block: Block) -> npt.NDArray[np.float64]:
