@@ -41,7 +41,7 @@ def _label(answer: Answer, level: int) -> Markup:
         return new
     label, probability = answer.levels[level]
     sure = answer.confidences.get(level)
-    told = f" {probability:.0%} by its head" + ("" if sure is None else f", {sure:.0%} sure")
+    told = f" {probability:.0%} by its head" + ("" if sure is None else f", {int(100 * sure)}% sure")
     line = el("div", el("strong", str(label)), Markup(el("small", told)))
     return join([line, new if level in answer.new else None])
 
