@@ -11,6 +11,14 @@ import torch
 
 from ramify.bench import table
 from ramify.bench.augment import batch_making
+from ramify.bench.features import (
+    bytes_a_sample,
+    encoding_ratio,
+    fine_tuned,
+    learning_gain,
+    linear_ratio,
+    on_features,
+)
 from ramify.bench.kernel import kernel_cost
 from ramify.bench.measure import (
     admission,
@@ -118,3 +126,15 @@ def test_the_quick_benchmark_prints_and_writes_the_same(monkeypatch, tmp_path, c
     for found in report["sizes"].values():
         assert min(found["ratio"], found["plain_ratio"], found["per_second"]) > 0
         assert all(0 <= found[share] < 1 for share in ("kernel_share", "plain_kernel_share"))
+
+
+def test_what_a_frozen_network_saves() -> None:
+    work = replace(on_features(classes=(2, 5)), features=64)
+    assert type(work.mid_stream().trainer.model.backbone) is torch.nn.Identity
+    assert 0 < linear_ratio(work, 1, 8)["ratio"] < 5
+    tuned = replace(fine_tuned(32), settings=replace(fine_tuned().settings, memory_size=16))
+    assert learning_gain(tuned, work, 1)["ratio"] > 1
+    assert encoding_ratio(tuned, 1, 1)["ratio"] > 0.2
+    wide = replace(work, features=1280)
+    assert 1 <= bytes_a_sample(wide) <= 1.05
+    assert bytes_a_sample(replace(work, features=8)) > 1.05  # what belongs to a sample is counted
