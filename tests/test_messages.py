@@ -36,6 +36,7 @@ SHOWN_BY = {
     "cli/engines.py": ("sweep", "compare", "reproduce"),
     "cli/parser.py": ("learn", "compare", "reproduce"),
     "cli/answers.py": ("predict",),
+    "cli/edit.py": ("edit MODEL samples",),
 }
 OTHERS = ("`ray start --head`",)  # not ours
 SAYS = ("RamifyError", "FolderInUse", "BrokenImage", "warning", "info", "error", "write", "print")

@@ -70,8 +70,9 @@ class Editable:
     def merge(self, level: int | None, labels: Sequence[Label], into: Label | None = None) -> Entry:
         """Make labels of one level one, called `into`: the first of them, another known one or a new name.
 
-        The row of the union is the mean of the rows, weighted by the samples seen, its bias higher by the
-        entropy of these weights; counters are added. In a taxonomy it has the children of all, and the place
+        The row of the union begins as the mean of the rows, weighted by the samples seen, its bias higher by
+        the entropy of these weights, and is fitted so that it answers about stored samples as its members did
+        together; counters are added. In a taxonomy it has the children of all, and the place
         of `into` or else of the first.
         """
         return self._perform("merge", lambda: verbs.merge(self, level, labels, into))
@@ -86,7 +87,7 @@ class Editable:
 
         `into` names the samples of each new label, by number or id, or is a function from a stored image
         [size, size, 3] to its label (None: it keeps its own). The label ends where no stored sample keeps it
-        and nothing lies below it. The new rows begin as the old one, and learn from then on.
+        and nothing lies below it. The new rows begin as the old one and are fitted to the stored samples.
         """
         return self._perform("split", lambda: verbs.split(self, level, label, into))
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ramify.learner.shared import SharedTrainer
 
 
-WINDOWS, WINDOW = 24, 8  # at most so many parts of the log, each of at least so many samples
+WINDOWS, PART = 24, 8  # at most so many parts of the log, each of at least so many samples
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,22 @@ def trust(trainer: SharedTrainer) -> dict[int, Trust]:
     return found
 
 
+def course(trainer: SharedTrainer) -> list[dict[str, Any]]:
+    """How the share of right answers has moved: the share at each level in parts of the log, oldest first."""
+    log, classes = trainer.log, trainer.classes
+    told = (log.truth >= 0) & ~log.new & (log.said >= 0)
+    samples = np.unique(log.sample[told])
+    found = []
+    for part in np.array_split(samples, min(WINDOWS, max(1, len(samples) // PART))):
+        if not len(part):
+            continue
+        own = told & (log.sample >= part[0]) & (log.sample <= part[-1])
+        levels, right = classes.level_of[log.truth[own]], log.said[own] == log.truth[own]
+        shares = {str(h): float(right[levels == h].mean()) for h in np.unique(levels).tolist()}
+        found.append({"samples": int(part[-1]) + 1, "accuracy": shares})
+    return found
+
+
 def trust_drawing(trainer: SharedTrainer) -> Drawing:
     """Risk and coverage of each level and, of samples with a label at every level, accuracy by depth."""
     classes, log = trainer.classes, trainer.log
@@ -86,19 +102,3 @@ def _paths(trainer: SharedTrainer, worth: dict[int, Calibration]) -> Sure:
     whole = [row for row in rows.values() if len(row) == len(column)]
     found = np.array([[row[k] for k in range(len(column))] for row in whole]).reshape(-1, len(column), 2)
     return found[:, :, 0], found[:, :, 1].astype(bool)
-
-
-def course(trainer: SharedTrainer) -> list[dict[str, Any]]:
-    """How the share of right answers has moved: the share at each level in parts of the log, oldest first."""
-    log, classes = trainer.log, trainer.classes
-    told = (log.truth >= 0) & ~log.new & (log.said >= 0)
-    samples = np.unique(log.sample[told])
-    found = []
-    for part in np.array_split(samples, min(WINDOWS, max(1, len(samples) // WINDOW))):
-        if not len(part):
-            continue
-        own = told & (log.sample >= part[0]) & (log.sample <= part[-1])
-        levels, right = classes.level_of[log.truth[own]], log.said[own] == log.truth[own]
-        shares = {str(h): float(right[levels == h].mean()) for h in np.unique(levels).tolist()}
-        found.append({"samples": int(part[-1]) + 1, "accuracy": shares})
-    return found
