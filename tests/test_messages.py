@@ -23,6 +23,7 @@ SHOWN_BY = {
     "learner/": ("learn", "predict", "describe"),
     "learner/manifest.py": ("learn",),
     "reports/reproduced.py": ("reproduce",),
+    "networks/": ("run",),
     "runs/folder.py": ("run",),
     "serve/": ("serve",),
     "runs/track.py": ("run",),
@@ -38,7 +39,7 @@ SHOWN_BY = {
     "cli/answers.py": ("predict",),
     "cli/edit.py": ("edit MODEL samples",),
 }
-OTHERS = ("`ray start --head`",)  # not ours
+OTHERS = ("`ray start --head`", "pip install --no-deps timm")  # not ours
 SAYS = ("RamifyError", "FolderInUse", "BrokenImage", "warning", "info", "error", "write", "print")
 EVERYWHERE = ("--help", "--version")
 

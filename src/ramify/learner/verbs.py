@@ -134,7 +134,7 @@ def move(learner: Editable, level: int | None, label: Label, parent: Label) -> D
     if learner._taxonomy is None:
         raise RamifyError(
             "this learner was given no taxonomy: it finds parents in its own answers, so there is nothing "
-            "to move; give it one first (learner.taxonomy = …, ramify learn --taxonomy)"
+            "to move; give it one first (learner.taxonomy = …, `ramify learn --taxonomy`)"
         )
     before = trees.ancestry(learner._taxonomy, level, str(label))
     _change_tree(learner, lambda tree: trees.moved(tree, level, str(label), str(parent)))
