@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeVar
 
-from ramify.bounds import check_bounds as check_bounds
 from ramify.errors import RamifyError
 from ramify.networks.settings import NetworkSettings as NetworkSettings
 from ramify.typed import Count, Decay, Positive, Share, Typed, Whole
