@@ -180,6 +180,12 @@ def test_explain_finds_the_nearest_stored_images_of_the_answer():
     np.testing.assert_array_equal(same_image.image, found[0].image)
 
 
+def test_explain_takes_one_image():
+    one = learner()
+    with pytest.raises(RamifyError, match="one image is asked for, and a list of 1 was given"):
+        one.explain([LONG.images[0]])
+
+
 def test_explain_looks_at_the_likely_classes_only(monkeypatch):
     one = long_taught(memory_size=60)
     monkeypatch.setattr("ramify.learner.why.AT_MOST", 10)

@@ -67,6 +67,23 @@ def test_what_run_takes_every_command_takes(
         assert (config.limit, config.precision) == (20, "bf16")
 
 
+@pytest.mark.parametrize("written", ["1 3", "1,3", "=1,3", "-4 -2", "-4,-2", "=-4,-2"])
+def test_levels_are_written_alike_for_every_command(
+    written: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Any] = []
+    monkeypatch.setattr(run, "execute", lambda command: seen.append(command.levels))
+    monkeypatch.setattr(
+        compare, "carry_out", lambda study, *rest: seen.append(next(iter(study)).config.levels)
+    )
+    levels = f"--levels{written}".split() if written.startswith("=") else ["--levels", *written.split()]
+    assert main(["stream", "show", "--dataset", "garden", "--setup", "single-depth", *levels, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["tree_levels"] == [1, 3]
+    assert main(["run", *levels, "--method", "er"]) == 0
+    main(["compare", "--methods", "er", *levels, "--out", str(tmp_path)])
+    assert seen == [(1, 3) if "-" not in written else (-4, -2)] * 2
+
+
 def test_a_stream_can_be_shown_through_a_tree_that_is_given(
     tmp_path: Path, paint: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -7,7 +7,7 @@ import pickle
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.model_selection import cross_val_score
+from sklearn.model_selection import KFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -53,6 +53,17 @@ def test_paths_are_learned_also_where_levels_are_not_known(method, passes):
         np.testing.assert_allclose(p.sum(1), 1)
     unknown = [[None, None], *np.where(part == -1, None, part).tolist()[1:]]
     assert (HierarchicalClassifier().fit(X, unknown).predict(fresh)[:, 0] == truth[:, 0]).mean() > 0.9
+
+
+def test_a_list_of_paths_may_be_of_unlike_length():
+    X, y = made(120)
+    whole = [("plant", None) if a == 0 else ("animal", f"c{b}") for a, b in y.tolist()]
+    short = [tuple(name for name in path if name is not None) for path in whole]
+    one, other = (HierarchicalClassifier().fit(X, paths) for paths in (whole, short))
+    np.testing.assert_array_equal(one.predict(X), other.predict(X))
+    assert one.score(X, short) == one.score(X, whole) > 0.9
+    folds = KFold(3, shuffle=True, random_state=0)
+    assert cross_val_score(one, X, short, cv=folds).mean() > 0.9
 
 
 def test_names_are_labels_and_levels_and_labels_may_come_later():

@@ -20,6 +20,7 @@ from ramify.cli.run import parse
 from ramify.datasets import load_dataset
 from ramify.datasets.table import Rows, open_or_make
 from ramify.errors import RamifyError
+from ramify.learner import Learner
 from ramify.methods import METHODS, Trainer, make_settings
 from ramify.methods.checks import SETTINGS, Toy, answers, same, weights
 from ramify.methods.settings import AugmentSettings, NetworkSettings
@@ -29,8 +30,10 @@ from ramify.runs import run_config
 from ramify.runs.folder import RunFolder
 from ramify.runs.run import Run, prepare_dataset
 from ramify.sweeps.cost import Costing
+from ramify.sweeps.folder import StudyFolder
 from ramify.sweeps.jobs import How
 from ramify.sweeps.plan import _probe
+from ramify.sweeps.study import StudyRun
 from tiny_runs import tiny
 
 FROZEN = NetworkSettings("made_features:frozen", freeze="all")
@@ -117,6 +120,14 @@ def test_features_that_do_not_fit_are_refused(values, words):
         trainer.observe(values, [[(1, "a")]] * len(values))
 
 
+def test_features_that_are_not_numbers_get_no_answer():
+    learner = Learner("er", features=3)
+    learner.partial_fit(features=np.eye(3), labels=["a", "b", "a"], level=1)
+    for ask in (learner.predict, learner.predict_proba, learner.explain):
+        with pytest.raises(RamifyError, match="NaN or infinite"):
+            ask(features=np.array([[0.0, np.nan, 1.0]]))
+
+
 # ---- files
 
 
@@ -170,6 +181,24 @@ def test_a_run_on_a_file_of_features(tmp_path, capsys):
     assert main(["data", "show", path, *place]) == 2
     with pytest.raises(RamifyError, match=r"augment.padding needs pixels"):
         parse([*common[1:], "--augment.padding", "3"])
+
+
+def test_a_study_on_features_finds_its_finished_runs_again(tmp_path, data, capsys):
+    """A run writes of its config what applies to features: no augmentation, no network for images."""
+    path, out = str(write_all(tmp_path)[0]), tmp_path / "out"
+    command = ["compare", "--dataset", path, "--methods", "er,slda", "--seeds", "0", "--preset", "quick"]
+    place = ["--workers", "1", "--data-dir", str(tmp_path / "data"), "--out", str(out)]
+    for started in (2, 0):
+        assert main([*command, *place]) == 0
+        said = capsys.readouterr()
+        assert said.err.count("started") == started
+        assert "SLDA" in said.out or "slda" in said.out
+    run, other = StudyRun(tiny("er", network=FROZEN)), StudyRun(tiny("er", network=FROZEN, memory_size=7))
+    run_config(run.config, out / run.name, threads=1, data_dir=data)
+    assert StudyFolder(out).result(run) is not None
+    (out / run.name).rename(out / other.name)
+    with pytest.raises(RamifyError, match="other settings"):
+        StudyFolder(out).result(other)
 
 
 BAD = {

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from ramify.cli.parser import levels_apart
 from ramify.errors import RamifyError
 
 COMMANDS = {
@@ -61,7 +62,7 @@ def dispatch(argv: list[str]) -> int:
         raise RamifyError(f"no command {argv[0]!r}; {hint}")
     sys.path.append("")  # `--method mine:method` may lie where the user is
     module = importlib.import_module(COMMANDS[argv[0]][0])
-    code: int = module.main(argv[1:])
+    code: int = module.main(levels_apart(argv[1:]))
     return code
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +20,20 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise what argparse would print."""
         raise RamifyError(f"{message}; see `{self.prog} --help`")
+
+
+def levels_apart(argv: list[str]) -> list[str]:
+    """`--levels 1,2` and `--levels=1,2` as `--levels 1 2`, for every command that takes it."""
+    found: list[str] = []
+    for word in argv:
+        name, equals, value = word.partition("=")
+        of_levels = name == "--levels" if equals else found[-1:] == ["--levels"]
+        numbers = value if equals else word
+        if of_levels and re.fullmatch(r"-?\d+(,-?\d+)*", numbers):
+            found += [name, *numbers.split(",")] if equals else numbers.split(",")
+        else:
+            found.append(word)
+    return found
 
 
 LENIENT = {

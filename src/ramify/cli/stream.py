@@ -114,8 +114,9 @@ def _parser(argv: list[str]) -> argparse.ArgumentParser:
     show.add_argument("--tasks", type=int, help="number of tasks (default: the paper's)")
     show.add_argument(
         "--levels",
-        type=_levels,
-        help="levels of the tree to use, such as 4,5, or =-2,-1 from the end of each leaf",
+        type=int,
+        nargs="+",
+        help="levels of the tree to use, such as 4 5, or -2 -1 from the end of each leaf",
     )
     show.add_argument(
         "--imbalance", type=float, help="images of the most frequent class for one of the least frequent"
@@ -169,13 +170,6 @@ def _field_docs(cls: type[Any]) -> dict[str, str]:
             case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
                 docs[name] = text.rstrip(".").replace("%", "%%")
     return docs
-
-
-def _levels(text: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r}: expected numbers such as 4,5") from None
 
 
 def _moves(stream: Stream, taxonomy: Taxonomy, most: int = 5) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from typing import Any
 
 import numpy as np
@@ -35,12 +35,12 @@ Paths = list[list[tuple[int, Any]]]
 class HierarchicalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A learner of features [n, f] whose labels are paths, coarse to fine, or single labels.
 
-    `y` is [n], or [n, levels] with None, −1, nan or "" where a level is not known. `fit` begins anew, with
-    `passes` over the data in random order: more than one where the method trains by gradients. `partial_fit`
-    goes on, with each sample once, and may bring new labels and new levels. `method` and all that is set are
-    those of the `Learner`; `network` maps features to features (default: as they are, so that scaled ones
-    are wanted); `settings` has any other field of `Settings`. Parents are those that paths in `y` had most
-    often, else those that the method finds.
+    `y` is [n], or [n, levels] with None, −1, nan or "" where a level is not known; a list of paths may be of
+    unlike length. `fit` begins anew, with `passes` over the data in random order: more than one where the
+    method trains by gradients. `partial_fit` goes on, with each sample once, and may bring new labels and new
+    levels. `method` and all that is set are those of the `Learner`; `network` maps features to features
+    (default: as they are, so that scaled ones are wanted); `settings` has any other field of `Settings`.
+    Parents are those that paths in `y` had most often, else those that the method finds.
     """
 
     _trainer: Trainer
@@ -127,7 +127,7 @@ class HierarchicalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         """Features as float32, and the known (level, label) pairs of each sample, finest first."""
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None")
-        rows = np.asarray(y)
+        rows = _rows(y)
         if rows.ndim == 2 and rows.shape[1] > 1:
             features = validate_data(self, X, dtype=np.float32, reset=reset)
             if len(features) != len(rows):
@@ -238,6 +238,14 @@ class HierarchicalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         if trainer is not None:
             self._trainer = self._make()
             self._trainer.restore(trainer)
+
+
+def _rows(y: Any) -> Array:
+    """Labels as an array; paths of unlike length have None below their end."""
+    paths = isinstance(y, list | tuple) and all(isinstance(path, list | tuple) for path in y)
+    if paths and len({*map(len, y)}) > 1:
+        y = list(zip(*zip_longest(*y), strict=True))
+    return np.asarray(y)
 
 
 def _known(value: Any) -> bool:

@@ -25,6 +25,8 @@ def one_tensor(image: OneImage, size: int) -> Tensor:
     """One image as uint8 [1, 3, size, size]: an array or tensor of three axes, a Pillow image or a path."""
     if isinstance(image, np.ndarray | Tensor):
         return as_tensor(image[None], size)
+    if isinstance(image, list | tuple):
+        raise RamifyError(f"one image is asked for, and a {type(image).__name__} of {len(image)} was given")
     return as_tensor([image], size)
 
 

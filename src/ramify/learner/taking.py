@@ -109,4 +109,6 @@ def as_features(values: Any, inputs: FeatureInputs) -> Tensor:
     tensor = torch.from_numpy(values.copy()) if isinstance(values, np.ndarray) else values
     if not tensor.is_floating_point():
         raise RamifyError(f"features are {tensor.dtype}; they must be floats of shape (n, {inputs.size})")
+    if not bool(torch.isfinite(tensor).all()):
+        raise RamifyError("features hold NaN or infinite values; leave those samples out")
     return tensor.to(inputs.dtype)

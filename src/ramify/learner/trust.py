@@ -10,11 +10,11 @@ import numpy as np
 from ramify.errors import RamifyError
 from ramify.evaluation.calibration import Bin, Calibration, expected_calibration_error, reliability
 from ramify.learner.prequential import LEAST
-from ramify.reports.figures.panel import Drawing
-from ramify.reports.figures.sureness import Sure, sureness
 
 if TYPE_CHECKING:
     from ramify.learner.shared import SharedTrainer
+    from ramify.reports.figures.panel import Drawing
+    from ramify.reports.figures.sureness import Sure
 
 
 WINDOWS, PART = 24, 8  # at most so many parts of the log, each of at least so many samples
@@ -77,6 +77,8 @@ def course(trainer: SharedTrainer) -> list[dict[str, Any]]:
 
 def trust_drawing(trainer: SharedTrainer) -> Drawing:
     """Risk and coverage of each level and, of samples with a label at every level, accuracy by depth."""
+    from ramify.reports.figures.sureness import sureness  # an answer needs no figures
+
     classes, log = trainer.classes, trainer.log
     worth, _ = log.fitted(classes)
     if not worth:

@@ -67,6 +67,12 @@ def on_features(settings: Settings) -> dict[str, Any]:
     return {"augment": PLAIN, "network": chosen, "feature_views": 0}
 
 
+def may_become(config: Config) -> tuple[Config, ...]:
+    """What a run may write of this config, by its dataset: as it is, on features, and on encoded images."""
+    encoded = (replace(config, augment=augmentation(config)),) if config.network.encodes else ()
+    return config, replace(config, **on_features(config)), *encoded
+
+
 def augmentation(settings: Settings) -> AugmentSettings:
     """What of it can be applied before images are encoded: it makes the views, and none without them."""
     return replace(settings.augment, cutmix=0.0) if settings.feature_views else PLAIN

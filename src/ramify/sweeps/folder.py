@@ -11,6 +11,7 @@ from ramify.files import check_format, fitting, read_json, write_atomic
 from ramify.runs.code import changed_code, code_of
 from ramify.runs.config import read_config
 from ramify.runs.folder import RunFolder
+from ramify.runs.inputs import may_become
 from ramify.runs.result import Result
 from ramify.sweeps.cost import Totals
 from ramify.sweeps.study import Study, StudyRun
@@ -39,7 +40,7 @@ class StudyFolder:
         config = run.config
         if config.precision == "auto":  # the run says what was measured
             config = replace(config, precision=there.precision)
-        if there.different() != config.different():
+        if there.different() not in [one.different() for one in may_become(config)]:
             raise RamifyError(
                 f"{folder.path} holds a run with other settings under this name; move it out of the way"
             )
