@@ -111,7 +111,7 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
     "std of 0": (lambda: trainer(std=(0.2, 0.0, 0.2)), "std"),
     "one mean": (lambda: trainer(mean=(0.5,)), "mean is (0.5,)"),
     "images without a pixel": (lambda: trainer(size=0), "image_size is 0"),
-    "no memory": (lambda: made_memory(0, 0), "at least 1"),
+    "less than no memory": (lambda: made_memory(0, -1), "at least 0"),
     "half an image in memory": (lambda: made_memory(0, 1.5), "memory size is 1.5"),
     "memory: floats": (lambda: made_memory().add(Sample(FLOATS[0], (0,), 0)), "torch.float32"),
     "memory: another shape": (lambda: made_memory().add(Sample(IMAGES[0, :, :1, :1], (0,), 0)), "(3, 1, 1)"),
@@ -170,8 +170,8 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
         "(3,) predictions for (1,)",
     ),
     "accuracy: truth beyond": (
-        lambda: metrics.class_accuracy(np.zeros(1, int), np.array([-1]), np.ones(2, bool)),
-        "from -1",
+        lambda: metrics.class_accuracy(np.zeros(1, int), np.array([-2]), np.ones(2, bool)),
+        "from -2",
     ),
     "accuracy: numbers of seen classes": (
         lambda: metrics.level_accuracy(np.zeros(1, int), np.zeros(1, int), np.array([0, 1])),

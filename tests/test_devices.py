@@ -28,7 +28,7 @@ def device(request):
 
 def fresh(name, device, seed=0, **settings):
     """A small learner; one that keeps the whole stream gets a memory for it."""
-    size = {"memory_size": len(TOY.labels) if METHODS[name].offline else 24}
+    size = {"memory_size": len(TOY.labels) if METHODS[name].offline or METHODS[name].keeps_stream else 24}
     chosen = make_settings(**(SETTINGS | size | settings))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)

@@ -26,9 +26,7 @@ class Change:
     shares: Floats  # class → its share of the samples seen by those that became one with it
     slots: Ints  # slot → the slot of its sample now, -1 where that is stored no more
     relabelled: Ints  # slots, as they were, of samples that got other labels than their classes became
-    corrected: Mapping[
-        int, Mapping[int, int]
-    ]  # number of such a sample → its class → the one of that level now
+    corrected: Mapping[int, Mapping[int, int]]  # number of such a sample → class → that of its level now
 
     @property
     def ended(self) -> Ints:

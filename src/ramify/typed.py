@@ -13,7 +13,7 @@ import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from ramify.errors import RamifyError
 
@@ -41,11 +41,17 @@ Whole = Annotated[int, Bounds(lambda value: value >= 0, "a whole number, at leas
 
 
 class Typed:
-    """A frozen dataclass whose fields are checked when it is made."""
+    """A frozen dataclass whose fields are checked when it is made. `_table` is its name within another."""
+
+    _table: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
-        for name, hint in _hints(type(self)).items():  # type: ignore[arg-type]
-            object.__setattr__(self, name, typed(hint, getattr(self, name), name))
+        above = f"{self._table}." if self._table else ""
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]
+            hint = _hints(type(self))[field.name]  # type: ignore[arg-type]
+            object.__setattr__(
+                self, field.name, typed(hint, getattr(self, field.name), f"{above}{field.name}")
+            )
 
 
 def to_dict(values: Any) -> dict[str, Any]:

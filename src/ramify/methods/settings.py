@@ -10,9 +10,8 @@ import functools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
-from ramify.bounds import check_bounds as check_bounds
 from ramify.errors import RamifyError
 from ramify.networks.settings import NetworkSettings as NetworkSettings
 from ramify.typed import Count, Decay, Positive, Share, Typed, Whole
@@ -26,6 +25,8 @@ RETIRED = ("optimizer.row_age", "canopy.average")  # fields of older files that 
 @dataclass(frozen=True)
 class AugmentSettings(Typed):
     """What is done to training images."""
+
+    _table: ClassVar[str] = "augment"
 
     padding: Whole = 4
     """Random crop after padding by this many pixels."""
@@ -108,5 +109,8 @@ def with_groups(kind: type[S], groups: Mapping[str, type[Any]]) -> type[S]:
 @functools.cache
 def _with_groups(kind: Any, groups: Groups) -> Any:
     fields = [(name, group, field(default_factory=group)) for name, group in groups]
+    for name, group in groups:
+        if issubclass(group, Typed):
+            group._table = name
     doc = {"__doc__": kind.__doc__, "_groups": groups, "_plain": kind}
     return dataclasses.make_dataclass(kind.__name__, fields, bases=(kind,), namespace=doc, frozen=True)

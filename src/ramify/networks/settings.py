@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from ramify.errors import RamifyError
 from ramify.typed import Positive, Typed, Whole, shown
@@ -18,6 +18,8 @@ FEATURES = "features"  # the network's name where a dataset has features: they g
 @dataclass(frozen=True)
 class NetworkSettings(Typed):
     """The backbone."""
+
+    _table: ClassVar[str] = "network"
 
     name: str = "resnet34"
     """resnet18, resnet34, efficientnet-lite0, timm:NAME, or package.module:factory for your own."""
