@@ -12,6 +12,7 @@ import pytest
 
 from ramify.cli import compare, main, reproduce, run
 from ramify.cli.studying import RUN_OPTIONS
+from ramify.methods import METHODS
 from ramify.runs.config import Config
 from ramify.runs.presets import preset_names, resolve
 from ramify.sweeps.study import Study
@@ -65,6 +66,14 @@ def test_what_run_takes_every_command_takes(
         config = one.config
         assert (config.taxonomy, config.image_size, config.levels) == ("stanford-cars", 16, (1, 2))
         assert (config.limit, config.precision) == (20, "bf16")
+
+
+def test_methods_in_closed_form_are_listed_as_such(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["methods"]) == 0
+    said = capsys.readouterr().out
+    assert {line.split()[0] for line in said.splitlines() if "closed form" in line} == {
+        name for name, method in METHODS.items() if method.closed_form
+    }
 
 
 @pytest.mark.parametrize("written", ["1 3", "1,3", "=1,3", "-4 -2", "-4,-2", "=-4,-2"])

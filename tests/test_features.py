@@ -192,13 +192,22 @@ def test_a_study_on_features_finds_its_finished_runs_again(tmp_path, data, capsy
         assert main([*command, *place]) == 0
         said = capsys.readouterr()
         assert said.err.count("started") == started
-        assert "SLDA" in said.out or "slda" in said.out
+        assert "Scale: preset quick, features, 1 updates" in " ".join(said.out.split())
     run, other = StudyRun(tiny("er", network=FROZEN)), StudyRun(tiny("er", network=FROZEN, memory_size=7))
     run_config(run.config, out / run.name, threads=1, data_dir=data)
     assert StudyFolder(out).result(run) is not None
     (out / run.name).rename(out / other.name)
     with pytest.raises(RamifyError, match="other settings"):
         StudyFolder(out).result(other)
+
+
+def test_a_sweep_says_where_its_figures_are(tmp_path, capsys):
+    study, out = tmp_path / "study.toml", tmp_path / "out"
+    study.write_text(f'[fixed]\ndataset = "{write_all(tmp_path)[0]}"\n[axes]\nmethod = ["ncm"]\n')
+    place = ["--workers", "1", "--data-dir", str(tmp_path / "data"), "--out", str(out)]
+    assert main(["sweep", str(study), *place]) == 0
+    assert capsys.readouterr().err.splitlines()[-1] == f"tables and curves: ramify report {out}"
+    assert main(["report", str(out)]) == 0
 
 
 BAD = {

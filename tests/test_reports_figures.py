@@ -243,6 +243,19 @@ def test_every_method_has_its_name_beside_its_cost(tmp_path: Path) -> None:
             assert abs(y - v) >= 12 or abs(x - u) > 20
 
 
+def test_names_stand_beside_the_numbers_of_the_axis(tmp_path: Path) -> None:
+    for method in ("er", "ncm", "slda"):
+        make_run(tmp_path / method, method, final={"1": 0.8, "2": 0.8, "3": 0.8})
+        if method != "er":  # one pass: next to nothing beside an update a sample
+            file = tmp_path / method / "result.json"
+            work = {"images_forward": 90, "images_backward": 0}
+            file.write_text(json.dumps(json.loads(file.read_text("utf-8")) | work), "utf-8")
+    (found,) = scenarios(load_runs([tmp_path]))
+    for panel in compute_panels(found):
+        rows = re.findall(r'<text x="([\d.]+)" y="[\d.]+" class="t">(ncm|slda)<', panel.body)
+        assert [float(x) >= 34 for x, _ in rows] == [True, True]
+
+
 def test_a_confusion_names_its_columns_and_has_a_scale(scenario: Scenario) -> None:
     for level, panel in enumerate(confusion_panels(scenario.series[0]), 1):
         for name in scenario.tree.names(level):

@@ -18,8 +18,11 @@ def main(argv: list[str]) -> int:
     for name, method in METHODS.items():
         recipe = method(make_settings(method=method), Generators(0))
         parts = (recipe.keep, recipe.rehearse, recipe.minimise, recipe.rate)
+        words = [_words(type(part).__name__) for part in parts]
+        if method.closed_form:  # its parts keep the trainer's form; nothing is rehearsed or minimised
+            words = ["sums of features", "nothing", "closed form", "none"]
         task_free = "offline" if method.offline else "yes" if method.task_free else "no"
-        table.add_row(name, *(_words(type(part).__name__) for part in parts), task_free)
+        table.add_row(name, *words, task_free)
     Console(width=None).print(table)
     return 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
 from ramify.cli.engines import add_engine_options, chosen_engine, chosen_how
 from ramify.cli.parser import Parser
@@ -37,4 +38,5 @@ def main(argv: list[str]) -> int:
         print_plan(study, out, how, args.workers)
     else:
         sweep(study, out, chosen_engine(args, out), how, retries=args.retries, rerun=args.rerun)
+        sys.stderr.write(f"tables and curves: ramify report {out}\n")
     return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ramify.networks.settings import FEATURES, NetworkSettings
 from ramify.reports.data import RunData
 from ramify.runs.code import changed_code, codes_in
 from ramify.streams import told_levels
@@ -16,7 +17,7 @@ def scale(runs: Sequence[RunData]) -> str:
     presets = sorted({str(run.facts.get("preset")) for run in runs if run.facts.get("preset")})
     parts = [
         f"preset {' and '.join(presets)}" if presets else "",
-        _all(f"{run.config.network.name} × {run.config.network.width:g}" for run in runs),
+        _all(_network(run.config.network) for run in runs),
         _all(f"{run.config.updates_per_sample:g} updates a sample" for run in runs),
         _all(f"memory of {run.config.memory_size:,}" for run in runs),
         _all(f"{run.samples:,} samples" for run in runs),
@@ -44,6 +45,11 @@ def mixed_code(runs: Sequence[RunData]) -> str | None:
         return None
     modules = ", ".join(sorted({name for names in apart.values() for name in names}))
     return f"Not all runs are of one code ({modules} differs); of older code: {some(sorted(apart))}."
+
+
+def _network(settings: NetworkSettings) -> str:
+    """Its name and, where it has one, its width."""
+    return settings.name if settings.name == FEATURES else f"{settings.name} × {settings.width:g}"
 
 
 def _all(texts: object) -> str:

@@ -76,6 +76,7 @@ def _label(series: Series, x: float, y: float, axes: Axes, taken: list[tuple[flo
         for start, end in ((x + 8, x + 6), (x - 8 - width, x - 6), (x + 26, x + 24), (x - 26 - width, x - 24))
         if start >= 0 and start + width <= WIDTH and axes.top <= y + step <= axes.bottom
     ]
+    places.sort(key=lambda place: place[0] < axes.left)  # there stand the numbers of the axis
     free = (
         place
         for place in places
