@@ -12,8 +12,11 @@ import shutil
 import signal
 import threading
 import time
+from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from PIL import Image
 
 from ramify import Learner
@@ -21,9 +24,10 @@ from ramify.cli import main
 from ramify.errors import RamifyError
 from ramify.learner.folder import ModelFolder
 from ramify.learner.manifest import Lesson, teach
-from ramify.learner.rows import read_rows
+from ramify.learner.rows import Folder, read_rows
 from ramify.methods.checks import SIZE, Toy, same, weights
 from ramify.taxonomy import Taxonomy
+from strategies import uneven_rows
 
 OWN = ["--network", "ramify.methods.checks:ToyNetwork", "--own-code"]
 SMALL = [*OWN, "--image-size", str(SIZE), "--memory-size", "24", "--set", "batch_size=8", "--set", "lr=0.01"]
@@ -108,7 +112,11 @@ def test_another_manifest_goes_on_and_a_changed_one_is_refused(photos, capsys):
     assert learn(folder, [lines[0], *lines[5:30]], "model", name="january.csv") == 2
     assert "have changed" in capsys.readouterr().err
     assert learn(folder, lines, "model", "--memory-size", "25") == 2
-    assert "other settings" in capsys.readouterr().err
+    assert "other settings: memory_size is 24, not 25; leave them out" in capsys.readouterr().err
+    assert learn(folder, lines, "model", "--method", "er", "--seed", "3") == 2
+    told = capsys.readouterr().err
+    assert "method is 'pl-fms', not 'er'" in told
+    assert "seed is 0, not 3" in told
 
 
 def test_reads_on_while_the_file_grows(photos):
@@ -293,6 +301,50 @@ def test_class_folders_are_learned_once_each_with_all_their_levels(photos, capsy
     (folder / "empty").mkdir()
     assert main(["learn", str(folder / "empty"), "--out", str(folder / "none"), *SMALL]) == 2
     assert "holds no images" in capsys.readouterr().err
+
+
+def test_flat_class_folders_have_the_labels_that_the_tree_has_above_them(photos, capsys):
+    folder, _ = photos
+    for way, parts in (("nested", slice(0, 2)), ("flat", slice(1, 2))):
+        for i in range(60):
+            place = folder.joinpath(way, *TOY.paths[i][parts])
+            place.mkdir(parents=True, exist_ok=True)
+            shutil.copy(folder / "photos" / f"{i}.png", place / f"{i}.png")
+    tree = write(folder / "tree.csv", ["level1,level2", *sorted({",".join(path) for path in TOY.paths})])
+    for way in ("nested", "flat"):
+        command = ["learn", str(folder / way), "--taxonomy", tree, "--out", str(folder / f"of {way}"), *SMALL]
+        assert main(command) == 0
+    flat, nested = model(folder / "of flat"), model(folder / "of nested")
+    assert flat.levels == nested.levels == (1, 2)
+
+    def taught(learner):
+        return {Path(sample.id).name: sample.labels for sample in learner.stored()}
+
+    assert taught(flat)
+    assert all(
+        labels == dict(enumerate(TOY.paths[int(name[:-4])], 1)) for name, labels in taught(flat).items()
+    )
+    capsys.readouterr()
+    assert main(command) == 0
+    assert "flat: nothing new\n" in capsys.readouterr().err
+    assert main(["describe", str(folder / "of flat"), "--json", "--own-code"]) == 0
+    levels = json.loads(capsys.readouterr().out)["levels"]
+    assert sum(levels["1"]["stored"]) == sum(levels["2"]["stored"]) == 24
+
+
+@settings(max_examples=50)
+@given(uneven_rows(), st.data())
+def test_a_part_of_a_path_becomes_the_path(tmp_path_factory, rows, data):
+    """Whichever folders on the way down to a leaf are there, the leaf's own among them."""
+    tree = Taxonomy.from_rows([tuple(f"{h} {name}" for h, name in enumerate(row, 1)) for row in rows])
+    path = tree.path(data.draw(st.integers(0, tree.leaves - 1)))
+    kept = [name for name in path[:-1] if data.draw(st.booleans())]
+    root = tmp_path_factory.mktemp("part")
+    place = root.joinpath(*kept, path[-1])
+    place.mkdir(parents=True)
+    (place / "1.png").touch()
+    (row,) = Folder(root, 0, tree, {}).rows
+    assert row.labels == tuple((str(h), name) for h, name in enumerate(path, 1))
 
 
 def test_a_label_that_looks_like_another_is_told_once(photos, caplog):
@@ -493,8 +545,8 @@ def test_images_by_folder_list_and_standard_input(asked, capsys, monkeypatch):
     assert predict(asked, "-") == 0
     assert [line.split(": ")[0] for line in capsys.readouterr().out.splitlines()] == good[:5]
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
-    for given, expected in (("-", "no images were given"), (asked / "model", "holds no images")):
-        assert predict(asked, given) == 2
+    for asking, expected in (("-", "no images were given"), (asked / "model", "holds no images")):
+        assert predict(asked, asking) == 2
         assert expected in capsys.readouterr().err
     write(asked / "list.csv", ["id,file", "1,3.png"])
     assert predict(asked, asked / "list.csv") == 2

@@ -6,6 +6,7 @@ import io
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from PIL import Image
 import ramify
 from browsers import chromium, looking_at
 from ramify.learner.folder import ModelFolder
+from ramify.taxonomy import Taxonomy
 from serving import free_port
 
 pytest.importorskip("uvicorn", reason="the server needs the extra `serve`")
@@ -71,9 +73,16 @@ def toolbox(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def served(toolbox: Path, tmp_path: Path) -> Iterator[tuple[Service, str]]:
     """The model on its own, and the address of its page."""
-    folder = ModelFolder(tmp_path / "toolbox")
+    with serving(ramify.Learner.load(toolbox, device="cpu"), tmp_path / "toolbox") as found:
+        yield found
+
+
+@contextmanager
+def serving(learner: ramify.Learner, path: Path) -> Iterator[tuple[Service, str]]:
+    """A learner behind its page."""
+    folder = ModelFolder(path)
     with folder.locked():
-        service = Service(ramify.Learner.load(toolbox, device="cpu"), folder, idle=0.05)
+        service = Service(learner, folder, idle=0.05)
         port = free_port()
         server = make_server(make_app(service), "127.0.0.1", port)
         thread = threading.Thread(target=server.run, daemon=True)
@@ -147,6 +156,33 @@ def test_a_photo_is_dropped_answered_corrected_and_the_next_answer_is_another(
     while service.teaching.waiting and time.monotonic() < end:
         time.sleep(0.02)
     assert service.teaching.learner.samples == 21 + 5
+
+
+def test_a_frozen_network_says_why_and_a_given_tree_holds_parents_that_were_not_taught(
+    browser: Any, tmp_path: Path
+) -> None:
+    learner = ramify.Learner(
+        "er",
+        image_size=16,
+        memory_size=60,
+        network={"name": "resnet18", "width": 0.1},
+        freeze="all",
+        taxonomy=Taxonomy.from_rows(list(COLOURS)),
+        device="cpu",
+    )
+    images = np.stack([photo(c, seed, 16) for seed in range(3) for c in COLOURS.values()])
+    learner.partial_fit(images, [fine for _ in range(3) for _, fine in COLOURS])
+    with serving(learner, tmp_path / "frozen") as (_, url), looking_at(browser, url) as page:
+        page.locator(".tree summary", has_text="fruit").click()
+        page.locator(".tree details", has_text="fruit").get_by_text("lime", exact=True).wait_for()
+        page.evaluate(DROP, ["lime.png", list(png(photo(COLOURS["fruit", "lime"], 9)))])
+        page.get_by_text("Is this right?").wait_for()
+        page.keyboard.press("w")
+        page.get_by_text("The stored images that are most like it:").wait_for()
+        told = page.locator(".reasons li").all_inner_texts()
+        assert len(told) == 8
+        assert {text.split("\n")[0] for text in told} == {"apple", "lime", "saw"}
+        assert page.locator(".reasons img").count() == 0  # features are stored, no images
 
 
 def test_a_label_is_merged_and_that_is_taken_back(browser: Any, served: tuple[Service, str]) -> None:

@@ -117,7 +117,7 @@ def _facts(learner: Learner) -> dict[str, Any]:
     """The same as plain values; `found_tree` has a row for each path."""
     from ramify.learner.manifest import accuracy_log
 
-    params, stored = learner.get_params(), learner.memory_counts()
+    params, stored = learner.get_params(), learner.memory_counts(every=True)
     facts: dict[str, Any] = {
         "method": _name(params["method"]),
         "image_size": params["image_size"],
@@ -153,7 +153,7 @@ def _levels(learner: Learner) -> Table:
     from rich.table import Table
 
     table = Table("level", "labels", "stored images", "fewest", box=None, pad_edge=False)
-    for level, counts in learner.memory_counts().items():
+    for level, counts in learner.memory_counts(every=True).items():
         least = min(counts, key=lambda label: counts[label])
         table.add_row(str(level), str(len(counts)), str(sum(counts.values())), f"{least} {counts[least]}")
     return table

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ramify.cli.parser import Parser, set_values
 from ramify.errors import RamifyError
-from ramify.typed import seconds, shown
+from ramify.typed import flat, seconds, shown, to_dict
 
 if TYPE_CHECKING:
     from ramify.learner import Learner
@@ -121,16 +121,29 @@ def _learner(args: argparse.Namespace, given: dict[str, Any]) -> Learner:
     learner = Learner.load(out, device=device, network=own, own_code=own_code)
     if own is not None:
         given = {name: value for name, value in given.items() if name != "network"}
-    alike = Learner(**(learner.get_params() | given))
-    same = all(alike.get_params()[name] == learner.get_params()[name] for name in given if name in _FIXED)
-    if not same or alike.settings != learner.settings:
-        raise RamifyError(f"{out} holds a model with other settings; leave them out, or choose another --out")
+    if others := _others(learner, Learner(**(learner.get_params() | given)), given):
+        raise RamifyError(
+            f"{out} holds a model with other settings: {', '.join(others)}; leave them out, or choose "
+            "another --out"
+        )
     if taxonomy is not None:
         try:
             learner.taxonomy = taxonomy  # it may have grown
         except RamifyError as error:
             raise RamifyError(f"--taxonomy {tree}: {error} in another --out") from None
     return learner
+
+
+def _others(learner: Learner, alike: Learner, given: dict[str, Any]) -> list[str]:
+    """What the model has otherwise than it was given."""
+    had, got = (
+        {name: one.get_params()[name] for name in given if name in _FIXED} | flat(to_dict(one.settings))
+        for one in (learner, alike)
+    )
+    both = [name for name in had if name in got]  # another method has other ones beside
+    return [
+        f"{name} is {shown(had[name])}, not {shown(got[name])}" for name in both if had[name] != got[name]
+    ]
 
 
 _FIXED = ("method", "image_size", "seed", "ask")  # what is not in the settings
@@ -162,7 +175,8 @@ class LearnProgress:
     def __init__(self, lesson: Lesson, follow: bool) -> None:
         self.follow, self.entries, self.told = follow, len(lesson.notes["log"]), monotonic()
         before = f", {lesson.learned:,} of them learned before" if lesson.learned else ""
-        sys.stderr.write(f"{lesson.source.name}: {len(lesson.rows):,} rows{before}{_waiting(lesson)}\n")
+        rows = f"{len(lesson.rows):,} rows{before}{_waiting(lesson)}" if lesson.rows else "nothing new"
+        sys.stderr.write(f"{lesson.source.name}: {rows}\n")
 
     def show(self, lesson: Lesson) -> None:
         """Tell what is new; how far it is only now and then."""

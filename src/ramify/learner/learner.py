@@ -234,11 +234,15 @@ class Learner(Answering, Editable):
         """Training steps made so far."""
         return self._trainer.updates
 
-    def memory_counts(self) -> dict[int, dict[Label, int]]:
-        """How many images of each label are stored, by level."""
+    def memory_counts(self, every: bool = False) -> dict[int, dict[Label, int]]:
+        """How many images of each label are stored, by level.
+
+        An image with several labels counts for the finest; with `every`, for each of them.
+        """
         with self._trainer.turns:
             classes, memory = self._trainer.classes, self._trainer.memory
-            counts = np.bincount(memory.classes[: memory.size], minlength=len(classes)).tolist()
+            rows = (memory["labels"] if every else memory.classes)[: memory.size].ravel()
+            counts = np.bincount(rows[rows >= 0], minlength=len(classes)).tolist()
             return {h: {classes.labels[c]: counts[c] for c in classes.of_level(h)} for h in classes.levels}
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:

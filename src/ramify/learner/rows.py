@@ -125,7 +125,7 @@ class Manifest:
 
 
 class Folder:
-    """Class folders, nested as the levels are; with a tree, names stand at its levels.
+    """Class folders, nested as the levels are; with a tree, names stand at its levels, below their parents.
 
     The order is that of a digest of seed and path: as good as random, and the same after an interruption.
     What comes later is learned later. An image is known by its path within the folder and its size in bytes.
@@ -136,6 +136,9 @@ class Folder:
         self.seed, self.tree = seed, tree
         leaves = [] if tree is None else [tree.path(leaf) for leaf in range(tree.leaves)]
         self._paths = {path[:level] for path in leaves for level in range(1, len(path) + 1)}
+        self._named: dict[str, list[tuple[str, ...]]] = {}  # name -> where it stands in the tree
+        for place in self._paths:
+            self._named.setdefault(place[-1], []).append(place)
         self.known: set[str] = set(notes.setdefault("files", []))
         self.rows: list[Row] = []
         self._listed: set[str] = set()
@@ -160,9 +163,18 @@ class Folder:
         path = "/".join(names)
         if not classes:
             raise RamifyError(f"{self.images / path} lies in no class folder: move it into one")
+        classes = self._whole(classes)
         told = self.tree is None or len(classes) == self.tree.depth or classes in self._paths
         levels = tuple((str(level) if told else "", name) for level, name in enumerate(classes, 1))
         return Row(path, levels, str(self.images / path))
+
+    def _whole(self, classes: tuple[str, ...]) -> tuple[str, ...]:
+        """The path in the tree that these folders are a part of, where there is just one."""
+        places = self._named.get(classes[-1], [])
+        if classes in self._paths or len(places) != 1:
+            return classes
+        above = iter(places[0])
+        return places[0] if all(name in above for name in classes) else classes
 
     def _key(self, row: Row) -> str:
         try:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Any
 
@@ -22,6 +22,7 @@ from ramify.serve.asked import Asked, png
 from ramify.serve.limits import Limits, Rate
 from ramify.serve.metrics import Requests, Series, metric
 from ramify.serve.teaching import Teaching
+from ramify.taxonomy import Taxonomy
 
 
 @dataclass(frozen=True)
@@ -80,8 +81,7 @@ class Service:
         learner = self.learner
         found = _met(learner)
         if learner.taxonomy is not None:
-            known = {_text(node) for node in found}
-            found += [node for node in _untaught(learner) if _text(node) not in known]
+            found = _placed(found, _given(learner.taxonomy))
         return sorted(
             found, key=lambda node: [(h, str(label).casefold(), str(label)) for h, label in node.path]
         )
@@ -191,17 +191,16 @@ class Service:
     # ---- why, and asking again
 
     def why(self, pixels: Pixels, count: int = 8) -> list[dict[str, Any]]:
-        """The stored images that are nearest to an image, as JSON has them."""
+        """The stored images that are nearest to an image, as JSON has them; null for one kept as features."""
         image = np.ascontiguousarray(pixels.transpose(1, 2, 0))
         return [
             {
-                "image": "data:image/png;base64," + b64encode(png(reason.image.transpose(2, 0, 1))).decode(),
+                "image": None if reason.image is None else _data(reason.image),
                 "labels": {str(level): label for level, label in sorted(reason.labels.items())},
                 "similarity": round(reason.similarity, 4),
                 "agrees": reason.agrees,
             }
             for reason in self.learner.explain(image, count, "path")
-            if reason.image is not None
         ]
 
     def renew(self, most: int = 64) -> None:
@@ -209,6 +208,11 @@ class Service:
         stale = self.asked.stale(self.learner.samples, most)
         for question, answer in [(q, self.answering.ask(Asking(q.pixels))) for q in stale]:
             self.asked.renew(question.name, answer.result())
+
+
+def _data(image: Pixels) -> str:
+    """An image [h, w, 3] as an address that holds it."""
+    return "data:image/png;base64," + b64encode(png(image.transpose(2, 0, 1))).decode()
 
 
 def _met(learner: Learner) -> list[Node]:
@@ -228,18 +232,28 @@ def _met(learner: Learner) -> list[Node]:
     return found
 
 
-def _untaught(learner: Learner) -> Iterator[Node]:
-    """The labels of a given tree."""
-    tree = learner.taxonomy
-    assert tree is not None
+def _placed(met: list[Node], given: Iterable[Node]) -> list[Node]:
+    """All labels where the given tree has them: those that were learned also below parents that were not."""
+    known = {_text(*node.path[-1]): node for node in met}
+    found = {}
+    for node in given:
+        keys = [_text(*pair) for pair in node.path]
+        own = tuple(
+            known[key].path[-1] if key in known else pair for key, pair in zip(keys, node.path, strict=True)
+        )
+        found[keys[-1]] = replace(known.get(keys[-1], node), path=own)
+    return list((known | found).values())
+
+
+def _given(tree: Taxonomy) -> Iterator[Node]:
+    """The labels of a given tree, as if none had been learned."""
     for path in {
         tree.path(leaf)[:level] for leaf in range(tree.leaves) for level in range(1, tree.depth + 1)
     }:
         yield Node(tuple(enumerate(path, 1)), 0, 0)
 
 
-def _text(node: Node) -> tuple[int, str]:
-    level, label = node.path[-1]
+def _text(level: int, label: Label) -> tuple[int, str]:
     return level, str(label)
 
 

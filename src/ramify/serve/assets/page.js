@@ -232,7 +232,8 @@ async function explain() {
     place.replaceChildren(make("p", { class: "faint" }, found.length ? "The stored images that are most like it:" : "Nothing like it is stored."),
       make("ul", { class: "reasons" }, ...found.map((reason) => {
         const names = Object.values(reason.labels).join(" › ");
-        return make("li", { class: reason.agrees ? "for" : "against" }, make("img", { src: reason.image, alt: `Stored image of ${names}` }), make("div", {}, names), make("div", { class: "faint" }, `${percent(reason.similarity)} alike${reason.agrees ? "" : ", speaks against"}`));
+        const picture = reason.image ? [make("img", { src: reason.image, alt: `Stored image of ${names}` })] : []; // a frozen network keeps features
+        return make("li", { class: reason.agrees ? "for" : "against" }, ...picture, make("div", {}, names), make("div", { class: "faint" }, `${percent(reason.similarity)} alike${reason.agrees ? "" : ", speaks against"}`));
       })));
   } catch (error) {
     place.replaceChildren(make("p", { class: "problem" }, error.message));
