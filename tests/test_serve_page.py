@@ -90,10 +90,12 @@ def serving(learner: ramify.Learner, path: Path) -> Iterator[tuple[Service, str]
         thread.start()
         while not server.started:
             time.sleep(0.01)
-        yield service, f"http://127.0.0.1:{port}/"
-        server.should_exit = True
-        thread.join(20)
-        service.close()
+        try:
+            yield service, f"http://127.0.0.1:{port}/"
+        finally:  # its threads would keep the process
+            server.should_exit = True
+            thread.join(20)
+            service.close()
 
 
 FILE = """([name, bytes]) => {
