@@ -22,6 +22,33 @@ TELL_EVERY = 10.0  # seconds between two lines that say how far it is
 
 def main(argv: list[str]) -> int:
     """Run `ramify learn`."""
+    args = _parser().parse_args(argv)
+
+    from ramify.learner.folder import ModelFolder
+    from ramify.learner.manifest import Lesson, teach
+    from ramify.signals import Listening
+
+    names = ("method", "image_size", "memory_size", "freeze", "seed", "ask")
+    given = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
+    given |= settings(args.set, args.network)
+    seconds("--save-every", args.save_every)
+    if args.images is not None and args.manifest.is_dir():
+        raise RamifyError(f"--images goes with a CSV; {args.manifest} is a folder: leave --images out")
+    folder = ModelFolder(args.out)
+    with folder.locked(), Listening(_told) as signals:
+        learner = _learner(args, given)
+        lesson = Lesson(learner, args.manifest, args.images, args.follow)
+        progress = LearnProgress(lesson, args.follow)
+        teach(lesson, folder, args.follow, args.save_every, signals.heard, progress.show)
+    progress.show_log(lesson)
+    where = f"the model is in {args.out}" if learner.samples else "there is no model yet"
+    sys.stderr.write(f"{learner.samples:,} samples learned; {where}\n")
+    if not args.follow:
+        signals.refuse("stopped")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="ramify learn",
         description="Teach a model from a CSV of labelled images (path,label,level), each once, in order, or "
@@ -76,30 +103,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument(
         "--own-code", action="store_true", help="let a saved model import your method or network"
     )
-    args = parser.parse_args(argv)
-
-    from ramify.learner.folder import ModelFolder
-    from ramify.learner.manifest import Lesson, teach
-    from ramify.signals import Listening
-
-    names = ("method", "image_size", "memory_size", "freeze", "seed", "ask")
-    given = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
-    given |= settings(args.set, args.network)
-    seconds("--save-every", args.save_every)
-    if args.images is not None and args.manifest.is_dir():
-        raise RamifyError(f"--images goes with a CSV; {args.manifest} is a folder: leave --images out")
-    folder = ModelFolder(args.out)
-    with folder.locked(), Listening(_told) as signals:
-        learner = _learner(args, given)
-        lesson = Lesson(learner, args.manifest, args.images, args.follow)
-        progress = LearnProgress(lesson, args.follow)
-        teach(lesson, folder, args.follow, args.save_every, signals.heard, progress.show)
-    progress.show_log(lesson)
-    where = f"the model is in {args.out}" if learner.samples else "there is no model yet"
-    sys.stderr.write(f"{learner.samples:,} samples learned; {where}\n")
-    if not args.follow:
-        signals.refuse("stopped")
-    return 0
+    return parser
 
 
 def _told(what: str) -> str:
