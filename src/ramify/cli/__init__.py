@@ -24,6 +24,8 @@ COMMANDS = {
     "report": ("ramify.cli.report", "make one HTML file of runs: tables, curves, mistakes"),
     "watch": ("ramify.cli.watch", "a live page of runs in progress"),
     "export": ("ramify.cli.export", "records and results as CSV or Parquet"),
+    "publish": ("ramify.cli.publish", "add finished runs to an archive, one file that is read like a folder"),
+    "import": ("ramify.cli.unpack", "turn an archive of runs back into folders"),
     "resume": ("ramify.cli.resume", "continue a run that was stopped"),
     "sweep": ("ramify.cli.sweep", "do all runs of a study"),
     "learn": ("ramify.cli.learn", "teach a model from your own list of labelled images"),

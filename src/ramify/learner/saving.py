@@ -25,7 +25,7 @@ from ramify.methods.settings import NetworkSettings, without_retired
 from ramify.named import is_own
 from ramify.networks import build_backbone
 from ramify.networks.resnet import BLOCKS
-from ramify.runs.folder import FORMAT
+from ramify.runs.files import FORMAT
 from ramify.statefiles import load_state, save_state
 from ramify.taxonomy import Taxonomy, read_taxonomy
 from ramify.typed import from_dict, to_dict
