@@ -53,5 +53,5 @@ def _answers(trainer: SharedTrainer) -> np.ndarray[tuple[int, ...], np.dtype[np.
 def _needs_them(learner: Learner) -> RamifyError:
     return RamifyError(
         f"{learner._trainer.method.name} needs the stored samples to answer, so they cannot be left out; "
-        "keep them (memory=True, --with-memory), or teach a model by another method"
+        "keep them (memory=True; `ramify push --with-memory`), or teach a model by another method"
     )
