@@ -36,7 +36,7 @@ SHORT = {  # command -> what is added to it; None: only its options are checked,
     "run": ["--limit", "48", "--eval-images", "30", "--network.width", "0.1"],
     "compare": ["--plan"],
     "reproduce": ["--plan"],
-    **dict.fromkeys(("sweep", "demo", "bench", "watch", "resume", "serve")),
+    **dict.fromkeys(("sweep", "demo", "bench", "watch", "resume", "serve", "push")),
 }
 COLOURS = {"fruit": {"apple": (200, 20, 20), "pear": (150, 200, 20)}, "tools": {"hammer": (90, 90, 110)}}
 
