@@ -289,8 +289,11 @@ class Learner(Answering, Editable):
     ) -> Learner:
         """The learner as it was saved: the next `partial_fit` gives the same weights as without.
 
-        The folder of a run gives a learner with its final network, classes and tree, to ask or to teach on;
-        its memory begins empty. A method or a network that was given as an object must be given again. One
+        The folder of a run gives a learner with its final network, classes and tree, to ask or to teach on by
+        the run's own method and settings; its memory begins empty. A method that needs more than samples to
+        come (GDumb, BiC, Oracle, …) says by which other one the model goes on.
+
+        A method or a network that was given as an object must be given again. One
         that was given by name (`package.module:name`) is imported only with `own_code=True`, for importing
         runs code; naming a `network` (`package.module:factory`) here allows that one.
         """
