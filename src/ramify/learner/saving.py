@@ -50,6 +50,7 @@ def save(learner: Learner, path: Path) -> None:
         "seed": learner._trainer.rng.seed,
         "ask": learner._trainer.log.share,
         "log_size": learner._trainer.log.size,
+        "correction": learner.correction,
         "settings": to_dict(learner._trainer.settings),
         "taxonomy": None if tree is None else [tree.path(leaf) for leaf in range(tree.leaves)],
         "leaf_attributes": None if tree is None else tree.leaf_attributes,
@@ -161,7 +162,8 @@ def _made(
         device=device,
         mean=None if about["mean"] is None else tuple(about["mean"]),
         std=None if about["std"] is None else tuple(about["std"]),
-        **{name: about[name] for name in ("ask", "log_size") if name in about},  # not in older ones
+        # none of these is in older files
+        **{name: about[name] for name in ("ask", "log_size", "correction") if name in about},
         **settings,
     )
 
