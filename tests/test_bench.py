@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -28,7 +29,8 @@ from ramify.bench.measure import (
     learning_memory,
     update_ratio,
 )
-from ramify.bench.workload import Workload, bare_loop
+from ramify.bench.profile import Clock, profile_table, profile_update
+from ramify.bench.workload import BareLoop, Workload
 from ramify.cli import main
 from ramify.methods import Settings
 from ramify.methods.clib import ImportanceSettings
@@ -73,7 +75,7 @@ def test_the_limit_trains_the_methods_own_network(monkeypatch: pytest.MonkeyPatc
         adam(self)
 
     monkeypatch.setattr(torch.optim.Adam, "step", step)
-    bare_loop(WORK)(3)
+    BareLoop(WORK)(3)
     backbone = sum(p.numel() for p in WORK.mid_stream().trainer.model.backbone.parameters())
     assert steps == [backbone + 7 * (51 + 1)] * 3
 
@@ -138,3 +140,47 @@ def test_what_a_frozen_network_saves() -> None:
     wide = replace(work, features=1280)
     assert 1 <= bytes_a_sample(wide) <= 1.05
     assert bytes_a_sample(replace(work, features=8)) > 1.05  # what belongs to a sample is counted
+
+
+class Parts:
+    """One part that asks another."""
+
+    def outer(self) -> None:
+        spin(0.02)
+        self.inner()
+
+    def inner(self) -> None:
+        spin(0.04)
+
+
+def spin(seconds: float) -> None:
+    until = time.thread_time() + seconds
+    while time.thread_time() < until:
+        pass
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_time_counts_for_the_innermost_part_or_for_one_as_a_whole(whole: bool) -> None:
+    clock, parts = Clock(), Parts()
+    clock.watch("outer", parts, "outer", whole=whole)
+    clock.watch("inner", parts, "inner", "not there")
+    clock.begin()
+    parts.outer()
+    spin(0.01)
+    found = clock.end(2)
+    expected = {"outer": 0.03, "rest": 0.005} if whole else {"outer": 0.01, "inner": 0.02, "rest": 0.005}
+    assert found == pytest.approx(expected, abs=0.003)
+
+
+def test_a_profile_has_every_part_and_adds_up() -> None:
+    found = profile_update(WORK, blocks=1, block=8)
+    assert set(found) == {"pl-fms", "bare"}
+    ours, bare = found["pl-fms"], found["bare"]
+    needed = ("gather", "augment", "CutMix", "forward", "loss", "backward", "step", "keep", "votes")
+    assert all(ours[part] > 0 for part in (*needed, "importance", "rest"))
+    assert {part for part, seconds in bare.items() if seconds} == {
+        *("forward", "loss", "backward", "step", "rest", "together")
+    }
+    for spent in found.values():
+        assert sum(spent.values()) == pytest.approx(2 * spent["together"])
+    assert "| importance |" in profile_table("tiny", found)

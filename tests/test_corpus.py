@@ -13,9 +13,9 @@ import pytest
 from ramify.errors import RamifyError
 from ramify.learner import Learner
 from ramify.learner.manifest import Lesson
-from ramify.reports.data import load_run
+from ramify.reports.data import load_run, load_runs
 from ramify.runs.checkpoint import Checkpoints, refuse_differences
-from ramify.runs.config import read_config
+from ramify.runs.files import RunFiles
 from ramify.runs.folder import RunFolder
 from ramify.streams import Stream
 from ramify.streams.files import read_csv
@@ -90,11 +90,11 @@ def test_trees_streams_and_studies() -> None:
 
 @pytest.mark.skipif(not RESULTS.is_dir(), reason="the published runs are not here")
 def test_all_published_runs() -> None:
-    folders = [path.parent for path in RESULTS.glob("*/*/config.json")]
-    assert len(folders) >= 164
-    for path in folders:
-        folder = RunFolder(path)
-        read_config(folder.about()["config"], str(path))
-        assert folder.records()
-        assert folder.result().final_accuracy
-        assert read_taxonomy(path / "taxonomy.csv").depth >= 1
+    runs = load_runs([RESULTS])
+    assert len(runs) >= 201
+    for run in runs:
+        assert RunFiles(run.path).about()["config"]
+        assert run.records
+        assert run.result is not None
+        assert run.result.final_accuracy
+        assert run.tree.depth >= 1

@@ -216,7 +216,7 @@ def test_runs_are_found_below_a_folder_and_nowhere_else(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(RamifyError, match="no run below"):
         load_runs([tmp_path / "empty"])
-    with pytest.raises(RamifyError, match="is not a folder"):
+    with pytest.raises(RamifyError, match="is not there: give the folder of a run"):
         load_runs([tmp_path / "nowhere"])
 
 

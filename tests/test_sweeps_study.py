@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from collections import Counter
 from itertools import product
 from pathlib import Path
 
@@ -17,10 +17,12 @@ from ramify.methods.checks import SETTINGS, continues_from_its_state, follows_th
 from ramify.methods.clib import FlexibleSettings, ImportanceSettings, PseudoLabelSettings
 from ramify.methods.recipe import find_method
 from ramify.networks import ImageInputs
+from ramify.reports.data import find_runs
 from ramify.runs.config import Config, read_config
-from ramify.runs.folder import RunFolder
+from ramify.runs.files import RunFiles
 from ramify.runs.presets import resolve
 from ramify.sweeps import Study, StudyRun
+from ramify.sweeps.archive import Packed
 from ramify.sweeps.folder import StudyFolder
 from ramify.typed import from_dict, to_dict
 
@@ -70,14 +72,17 @@ def test_names_are_those_of_earlier_versions() -> None:
 
 def test_published_configs_are_read_and_keep_their_names() -> None:
     """Written by earlier versions: fields outside of their setup's table, fields that were not there yet."""
-    paths = sorted((ROOT / "results").rglob("config.json"))
-    assert len(paths) == 201
+    paths = find_runs([ROOT / "results"])
+    counts = Counter(path.path.stem for path in paths if isinstance(path, Packed))
+    assert len(paths) == counts.total()
+    assert [counts[name] for name in ("study", "causes", "importance")] == [74, 66, 24]
+    assert counts["pretrained"] >= 37
     for path in paths:
-        values = json.loads(path.read_text("utf-8"))["config"]
+        values = RunFiles(path).about()["config"]
         for own_code in (False, True) if ":" not in values["method"] else (False,):
             config = read_config(values, str(path), own_code)
-            assert path.parent.name.endswith(f"-{config.digest()}"), path
-            assert StudyRun(config).name == path.parent.name
+            assert path.name.endswith(f"-{config.digest()}"), path
+            assert StudyRun(config).name == path.name
         assert (config.method, config.seed, config.setup) == tuple(
             values[name] for name in ("method", "seed", "setup")
         )
@@ -218,6 +223,6 @@ def test_a_name_with_other_settings_behind_it_is_refused(
     folder.of(run).mkdir()
     (folder.of(run) / "result.json").write_text("{}")
     about = {"config": to_dict(run.config) | {"lr": 0.5}}
-    monkeypatch.setattr(RunFolder, "about", lambda self: about)
+    monkeypatch.setattr(RunFiles, "about", lambda self: about)
     with pytest.raises(RamifyError, match="other settings"):
         folder.result(run)

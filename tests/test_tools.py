@@ -24,13 +24,15 @@ PAGE = (ROOT / "docs" / "reproduction.md").read_text("utf-8")
 
 
 def test_the_docs_have_the_tables_of_the_published_runs() -> None:
-    expected = [line for line in tables.tables(str(ROOT / "results" / "study")) if line]
+    expected = [line for line in tables.tables(str(ROOT / "results" / "study.jsonl")) if line]
     assert len(expected) > 40
     assert [line for line in expected if line not in PAGE.splitlines()] == []
 
 
 def test_the_docs_have_every_change() -> None:
-    expected = list(causes.table(str(ROOT / "results" / "study"), str(ROOT / "results" / "causes")))
+    expected = list(
+        causes.table(str(ROOT / "results" / "study.jsonl"), str(ROOT / "results" / "causes.jsonl"))
+    )
     assert len(expected) > 20
     assert [line for line in expected if line not in PAGE.splitlines()] == []
 
@@ -56,7 +58,7 @@ def test_every_tool_finds_what_it_imports(path: Path) -> None:
 
 
 def test_every_claim_has_evidence() -> None:
-    runs = claims.Runs(str(ROOT / "results" / "study"))
+    runs = claims.Runs(str(ROOT / "results" / "study.jsonl"))
     for claim, evidence in claims.CLAIMS.items():
         if evidence is not claims.newness:  # needs answers, which published runs lack
             assert list(evidence(runs)), claim

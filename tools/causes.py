@@ -4,7 +4,7 @@ Each run stands beside the run of the study, on the same stream and with the sam
 most settings in common with: final accuracy in % at levels 1, 2, ... without and with the change, mean ±
 standard deviation where the change was made with several seeds.
 
-python tools/causes.py results/study results/causes
+python tools/causes.py results/study.jsonl results/causes.jsonl
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Differences are in points of final accuracy at levels 1, 2, ..., over the seeds that both methods have; the
 paper's stand in brackets.
 
-python tools/claims.py results/study
+python tools/claims.py results/study.jsonl
 """
 
 from __future__ import annotations

@@ -27,7 +27,10 @@ SETUPS = {
     "blurry": {},
     "i-blurry": {},
 }
-METHODS = ("er", "ewc++", "bic", "mir", "rm", "gdumb", "clib", "fms", "pl", "pl-fms", "pl-fms-t", "oracle")
+METHODS = (
+    *("er", "ewc++", "bic", "mir", "rm", "gdumb", "clib", "fms", "pl", "pl-fms", "pl-fms-t", "oracle"),
+    *("canopy", "der++", "er-ace", "er-las"),
+)
 VARIANTS: dict[str, dict[str, Any]] = {
     "sweep, exact": {"importance": {"kind": "sweep"}, "pl": {"exact": True}},
     "first-order": {"importance": {"kind": "first-order"}},

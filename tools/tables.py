@@ -1,6 +1,6 @@
 """The tables of docs/reproduction.md from the study's runs: ours, and the paper's in brackets.
 
-python tools/tables.py results/study
+python tools/tables.py results/study.jsonl
 """
 
 from __future__ import annotations

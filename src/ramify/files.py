@@ -7,6 +7,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,7 @@ def writing(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def fitting(path: Path) -> Iterator[None]:
+def fitting(path: Traversable) -> Iterator[None]:
     """Turn what goes wrong with values read from `path` into a `RamifyError`: they do not belong together."""
     try:
         yield
@@ -75,7 +76,7 @@ def fitting(path: Path) -> Iterator[None]:
         raise RamifyError(f"{path} does not fit together ({words}); it is damaged, or another's") from e
 
 
-def read_json(path: Path, hint: str = "") -> dict[str, Any]:
+def read_json(path: Traversable, hint: str = "") -> dict[str, Any]:
     """The table of values that a JSON file holds; `hint` ends the error where there is no such file."""
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
@@ -88,7 +89,7 @@ def read_json(path: Path, hint: str = "") -> dict[str, Any]:
     return values
 
 
-def check_format(found: object, path: Path, reads: int, older: str = "") -> None:
+def check_format(found: object, path: Traversable, reads: int, older: str = "") -> None:
     """Refuse a file whose format, as it says itself, is not the one that is read here.
 
     `older` says what to do with one that was written before.

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from time import perf_counter
 
 import numpy as np
 
 from ramify.bench.measure import interleave
-from ramify.bench.workload import Workload, bare_forward, bare_loop
+from ramify.bench.workload import BareLoop, Workload, bare_forward, now
 from ramify.methods import make_settings
 from ramify.networks import ImageInputs
 from ramify.networks.build import LITE
@@ -33,7 +32,7 @@ def fine_tuned(pixels: int = PIXELS) -> Workload:
 
 def linear_ratio(work: Workload, blocks: int = 31, block: int = 64) -> dict[str, float]:
     """Updates/s on features against a bare linear loop: forward, backward and Adam on a ready batch."""
-    return interleave(bare_loop(work), work.mid_stream().updates, blocks, block)
+    return interleave(BareLoop(work), work.mid_stream().updates, blocks, block)
 
 
 def learning_gain(tuned: Workload, work: Workload, blocks: int = 3) -> dict[str, float]:
@@ -41,9 +40,9 @@ def learning_gain(tuned: Workload, work: Workload, blocks: int = 3) -> dict[str,
     slow, fast = tuned.mid_stream(), work.mid_stream()
 
     def samples(stream: object, count: int) -> float:
-        start = perf_counter()
+        start = now()
         stream.learn(count)  # type: ignore[attr-defined]
-        return (perf_counter() - start) / count
+        return (now() - start) / count
 
     return interleave(lambda count: samples(slow, count), lambda count: samples(fast, 64 * count), blocks, 8)
 
@@ -55,10 +54,10 @@ def encoding_ratio(work: Workload, blocks: int = 7, passes: int = 2) -> dict[str
     images = np.random.default_rng(0).integers(0, 256, shape, np.uint8)
 
     def encode(count: int) -> float:
-        start = perf_counter()
+        start = now()
         for _ in range(count // passes):
             encoder.array(images)
-        return (perf_counter() - start) / (count // passes * len(images))
+        return (now() - start) / (count // passes * len(images))
 
     return interleave(bare_forward(work, BATCH), encode, blocks, 2 * passes)
 

@@ -8,10 +8,9 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
-from time import perf_counter
 
 from ramify.bench.measure import Timed
-from ramify.bench.workload import Workload, bare_loop
+from ramify.bench.workload import BareLoop, Workload, now
 
 _loops: dict[str, Timed] = {}  # of a measuring process
 
@@ -55,14 +54,14 @@ def _share(spent: list[Spent]) -> float:
 
 
 def _prepare(work: Workload, ours: bool) -> None:
-    _loops["limit"] = bare_loop(work)
+    _loops["limit"] = BareLoop(work)
     if ours:
         _loops["update"] = work.mid_stream().updates  # a trainer lets its process keep buffers
 
 
 def _spend(loop: str, count: int) -> Spent:
-    before, start = os.times(), perf_counter()
+    before, start = os.times(), now()
     each = _loops[loop](count)
-    after, seconds = os.times(), perf_counter() - start
+    after, seconds = os.times(), now() - start
     made = seconds / each  # updates
     return Spent(each, (after.user - before.user) / made, (after.system - before.system) / made)

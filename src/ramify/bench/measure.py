@@ -15,7 +15,7 @@ from time import perf_counter
 
 import numpy as np
 
-from ramify.bench.workload import Workload, bare_forward, bare_loop
+from ramify.bench.workload import BareLoop, Workload, bare_forward, now
 from ramify.memory import Sample
 from ramify.memory.workbench import LOOK
 from ramify.methods import Trainer
@@ -39,7 +39,7 @@ def interleave(limit: Timed, other: Timed, blocks: int, block: int) -> dict[str,
 
 def update_ratio(work: Workload, blocks: int = 7, block: int = 48) -> dict[str, float]:
     """Updates/s of a method, end to end, against the bare loop."""
-    return interleave(bare_loop(work), work.mid_stream().updates, blocks, block)
+    return interleave(BareLoop(work), work.mid_stream().updates, blocks, block)
 
 
 def class_growth(few: Workload, many: Workload, blocks: int = 9) -> dict[str, float]:
@@ -49,9 +49,9 @@ def class_growth(few: Workload, many: Workload, blocks: int = 9) -> dict[str, fl
 
     def asks(trainer: Trainer) -> Timed:
         def run(count: int) -> float:
-            start = perf_counter()
+            start = now()
             trainer.predict(images[: 8 * count])
-            return (perf_counter() - start) / count
+            return (now() - start) / count
 
         return run
 
@@ -81,10 +81,10 @@ def evaluation_ratio(work: Workload, blocks: int = 5) -> dict[str, float]:
     images = np.random.default_rng(1).integers(0, 256, (LOOK, 3, work.image_size, work.image_size), np.uint8)
 
     def asked(count: int) -> float:
-        start = perf_counter()
+        start = now()
         for _ in range(count):
             trainer.predict(images)
-        return (perf_counter() - start) / (count * LOOK)
+        return (now() - start) / (count * LOOK)
 
     return interleave(bare_forward(work, LOOK), asked, blocks, 4)
 

@@ -32,7 +32,7 @@ from ramify.bench.measure import (
     with_memory,
 )
 from ramify.bench.sweeps import no_op, overhead, ray_overhead, two_workers
-from ramify.bench.workload import Workload, bare_loop
+from ramify.bench.workload import BareLoop, Workload
 from ramify.methods import METHODS, make_settings
 from ramify.networks.precision import has_bf16
 from ramify.runs.presets import resolve
@@ -161,7 +161,7 @@ def _half_precision(report: dict[str, Any], tell: Show, blocks: int) -> None:
     method = half.mid_stream()
     report["precision"] = {}
     for name, limit, bar in (("fp32", work, 1.3), ("bf16", half, 0.93)):
-        found = interleave(bare_loop(limit), method.updates, blocks, PERIOD)
+        found = interleave(BareLoop(limit), method.updates, blocks, PERIOD)
         report["precision"][name] = found
         what = f"pl-fms resnet34 paper bf16, one thread, updates/s ÷ {name} limit"
         tell(Measured(what, found["ratio"], "×", bar))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from time import perf_counter
+from time import perf_counter, process_time
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 
 from ramify.methods import METHODS, Settings, Trainer, make_settings
 from ramify.methods.clib import ImportanceSettings
@@ -19,6 +19,11 @@ from ramify.networks.efficientnet import EfficientNetLite0
 
 MEAN, STD = (0.5071, 0.4867, 0.4408), (0.2675, 0.2565, 0.2761)
 CLASSES = (2, 4, 8, 20, 100)  # CIFAR-100's levels
+
+
+def now() -> float:
+    """Seconds: with one thread those of the process, which others on the machine do not lengthen."""
+    return process_time() if torch.get_num_threads() == 1 else perf_counter()
 
 
 @dataclass(frozen=True)
@@ -97,35 +102,52 @@ class MidStream:
 
     def updates(self, count: int) -> float:
         """Seconds an update, over about `count` of them."""
-        before, start = self.trainer.updates, perf_counter()
+        before, start = self.trainer.updates, now()
         rate = self.trainer.settings.updates_per_sample
         self.learn(max(self.trainer.buffer_size, round(count / rate)))
         made = self.trainer.updates - before
-        return (perf_counter() - start) / max(1, made)
+        return (now() - start) / max(1, made)
 
 
-def bare_loop(work: Workload) -> Callable[[int], float]:
+class BareLoop:
     """The limit: forward, backward and a fused Adam step on a ready float batch, in the same precision."""
-    backbone = work.backbone()
-    head = torch.nn.Linear(feature_size(backbone, work.inputs), sum(work.classes))
-    adam = torch.optim.Adam([*backbone.parameters(), *head.parameters()], lr=work.settings.lr, fused=True)
-    images = torch.randn(work.settings.batch_size, *work.inputs.shape)
-    labels = torch.randint(sum(work.classes), (work.settings.batch_size,))
 
-    half = torch.autocast("cpu", torch.bfloat16, enabled=work.settings.precision == "bf16")
+    def __init__(self, work: Workload) -> None:
+        self.backbone = work.backbone()
+        self.head = nn.Linear(feature_size(self.backbone, work.inputs), sum(work.classes))
+        parameters = [*self.backbone.parameters(), *self.head.parameters()]
+        self.adam = torch.optim.Adam(parameters, lr=work.settings.lr, fused=True)
+        self.images = torch.randn(work.settings.batch_size, *work.inputs.shape)
+        self.labels = torch.randint(sum(work.classes), (work.settings.batch_size,))
+        self.half = torch.autocast("cpu", torch.bfloat16, enabled=work.settings.precision == "bf16")
 
-    def run(count: int) -> float:
-        start = perf_counter()
+    def forward(self) -> Tensor:
+        """Logits."""
+        with self.half:
+            features = self.backbone(self.images)
+        logits: Tensor = self.head(features.float())
+        return logits
+
+    def loss(self, logits: Tensor) -> Tensor:
+        """Cross-entropy over all classes."""
+        return F.cross_entropy(logits, self.labels)
+
+    def backward(self, loss: Tensor) -> None:
+        """Gradients."""
+        loss.backward()  # type: ignore[no-untyped-call]
+
+    def step(self) -> None:
+        """Adam."""
+        self.adam.step()
+        self.adam.zero_grad()
+
+    def __call__(self, count: int) -> float:
+        """Seconds an update, over `count` of them."""
+        start = now()
         for _ in range(count):
-            with half:
-                features = backbone(images)
-            loss = F.cross_entropy(head(features.float()), labels)
-            loss.backward()  # type: ignore[no-untyped-call]
-            adam.step()
-            adam.zero_grad()
-        return (perf_counter() - start) / count
-
-    return run
+            self.backward(self.loss(self.forward()))
+            self.step()
+        return (now() - start) / count
 
 
 def bare_forward(work: Workload, batch: int) -> Callable[[int], float]:
@@ -134,10 +156,10 @@ def bare_forward(work: Workload, batch: int) -> Callable[[int], float]:
     images = torch.randn(batch, *work.inputs.shape)
 
     def run(count: int) -> float:
-        start = perf_counter()
+        start = now()
         with torch.inference_mode():
             for _ in range(count):
                 backbone(images)
-        return (perf_counter() - start) / (count * batch)
+        return (now() - start) / (count * batch)
 
     return run

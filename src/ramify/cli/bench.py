@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from ramify.cli.parser import Parser
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 def main(argv: list[str]) -> int:
@@ -19,6 +23,11 @@ def main(argv: list[str]) -> int:
         "--quick",
         action="store_true",
         help="only ER, PL-FMS, CLIB, FMS, larger images and features, in about three minutes",
+    )
+    parser.add_argument(
+        "--profile",
+        action="store_true",
+        help="instead: where the time of one update goes, part by part, on a small network and on ResNet34",
     )
     parser.add_argument("--json", action="store_true", help="print the figures as JSON on stdout")
     parser.add_argument("--out", default="bench.json", help="file for the figures (default: %(default)s)")
@@ -36,7 +45,7 @@ def main(argv: list[str]) -> int:
         verdict = {None: "", True: "[green]holds[/]", False: "[red]missed[/]"}[row.holds]
         console.print(f"{row.name:<66}{row.value:>9.3g} {row.unit:<3}{bar:>8}  {verdict}")
 
-    report = run_bench(options.quick, show)
+    report = _profile(console, options.quick) if options.profile else run_bench(options.quick, show)
     text = json.dumps(report, indent=1) + "\n"
     write_atomic(Path(options.out), text)
     if options.json:
@@ -44,3 +53,18 @@ def main(argv: list[str]) -> int:
     else:
         console.print(f"figures are in {options.out}")
     return 0
+
+
+def _profile(console: Console, quick: bool) -> dict[str, Any]:
+    """Both tables, each as soon as it is known."""
+    import torch
+
+    from ramify.bench.profile import NETWORKS, profile_network, profile_table
+
+    torch.set_num_threads(1)  # parts are told apart by the time of one thread
+    report: dict[str, Any] = {"profile": {}}
+    for network in NETWORKS:
+        report["profile"][network] = found = profile_network(network, 3 if quick else 15)
+        console.print(profile_table(network, found), markup=False, highlight=False, soft_wrap=True)
+        console.print()
+    return report

@@ -20,6 +20,7 @@ def main(argv: list[str]) -> int:
     from ramify.reports.tables import scenario_table, with_code_note
     from ramify.reports.words import scale
     from ramify.reports.write import write_report
+    from ramify.sweeps.archive import folder_beside, open_runs
     from ramify.sweeps.study import Study
 
     fixed = {
@@ -35,16 +36,18 @@ def main(argv: list[str]) -> int:
     out = args.out or Path("runs/compare")
     if not carry_out(study, args, out):
         return 0
-    finished = [run for run in study if (out / run.name / "result.json").exists()]
+    there = open_runs(out)
+    finished = [run for run in study if (there / run.name / "result.json").is_file()]
     if not finished:
         sys.stderr.write(f"no run of this comparison is finished below {out}\n")
         return 1
-    runs = [load_run(out / run.name) for run in finished]
+    runs = [load_run(there / run.name) for run in finished]
     for scenario in scenarios(runs):
         table = with_code_note(scenario_table(scenario, args.metric, scale(scenario.runs)), scenario.runs)
         print_or_deliver(table, args.format, args.to, scenario.runs)
-    write_report(runs, out / "report.html", "ramify compare", args.data_dir)
-    sys.stderr.write(f"report: {out / 'report.html'}\n")
+    report = folder_beside(out) / "report.html"
+    write_report(runs, report, "ramify compare", args.data_dir)
+    sys.stderr.write(f"report: {report}\n")
     return 0
 
 

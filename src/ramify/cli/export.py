@@ -15,7 +15,10 @@ def main(argv: list[str]) -> int:
         description="Write the records (one row an evaluation and level) and results of runs as tables.",
     )
     parser.add_argument(
-        "runs", nargs="+", metavar="DIR", help="folders of runs, or folders with runs below them"
+        "runs",
+        nargs="+",
+        metavar="DIR",
+        help="folders of runs, folders with runs below them, or archives of runs",
     )
     parser.add_argument("--to", choices=("csv", "parquet"), default="csv", help="default: csv")
     parser.add_argument("--out", type=Path, help="folder for the tables (default: the first DIR)")
@@ -23,7 +26,9 @@ def main(argv: list[str]) -> int:
 
     from ramify.reports.data import load_runs
     from ramify.reports.export import export
+    from ramify.sweeps.archive import folder_beside
 
-    for path in export(load_runs(args.runs), args.out or Path(args.runs[0]), args.to):
+    out = args.out or folder_beside(Path(args.runs[0]))
+    for path in export(load_runs(args.runs), out, args.to):
         sys.stderr.write(f"written: {path}\n")
     return 0

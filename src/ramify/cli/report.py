@@ -15,11 +15,12 @@ def main(argv: list[str]) -> int:
 
     from ramify.reports.data import load_runs
     from ramify.reports.write import write_figures, write_report
+    from ramify.sweeps.archive import folder_beside
 
     runs = load_runs(args.runs)
-    first = Path(args.runs[0])
-    write_report(runs, args.out or first / "report.html", title=args.title, data_dir=args.data_dir)
-    sys.stderr.write(f"report: {args.out or first / 'report.html'}\n")
+    out = args.out or folder_beside(Path(args.runs[0])) / "report.html"
+    write_report(runs, out, title=args.title, data_dir=args.data_dir)
+    sys.stderr.write(f"report: {out}\n")
     if args.figures:
         names = write_figures(runs, args.figures, args.format)
         sys.stderr.write(f"{len(names)} figures are in {args.figures}\n")
@@ -31,7 +32,10 @@ def _parser() -> argparse.ArgumentParser:
         prog="ramify report", description="Make one self-contained HTML file of one or more runs."
     )
     parser.add_argument(
-        "runs", nargs="+", metavar="RUN", help="folders of runs, or folders with runs below them"
+        "runs",
+        nargs="+",
+        metavar="RUN",
+        help="folders of runs, folders with runs below them, or archives of runs",
     )
     parser.add_argument("--out", type=Path, metavar="HTML", help="default: report.html in the first folder")
     parser.add_argument("--title", default="ramify report", help="heading of the report")

@@ -42,17 +42,18 @@ def main(argv: list[str]) -> int:
         _table(chosen, out, form, args.to)
     else:
         from ramify.reports.reproduced import reproduced_figure
+        from ramify.sweeps.archive import folder_beside
 
-        path = args.to or out / f"{artefact.name}.{form}"
+        path = args.to or folder_beside(out) / f"{artefact.name}.{form}"
         reproduced_figure(chosen, out).save(path)
         sys.stderr.write(f"written: {path}\n")
     return 0
 
 
 def _published(args: argparse.Namespace) -> Path:
-    """results/PRESET, if the project has it: it is read, nothing is run. Else a folder for new runs."""
-    results = Path("results", args.preset)
-    if not (results / "study.json").is_file():
+    """results/PRESET.jsonl, if the project has it: it is read, nothing is run. Else a folder for new runs."""
+    results = Path("results", f"{args.preset}.jsonl")
+    if not results.is_file():
         return Path("runs/reproduce")
     args.no_run = not args.plan
     sys.stderr.write(f"from the finished runs in {results}; --out elsewhere to run anew\n")

@@ -25,7 +25,8 @@ from ramify.named import is_own
 from ramify.networks import build_backbone
 from ramify.networks.resnet import BLOCKS
 from ramify.runs.config import Config, read_config
-from ramify.runs.folder import FORMAT, SUMS, RunFolder
+from ramify.runs.files import FORMAT
+from ramify.runs.folder import SUMS, RunFolder
 from ramify.taxonomy import Taxonomy, read_taxonomy
 from ramify.typed import from_dict, to_dict
 

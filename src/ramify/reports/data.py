@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.resources.abc import Traversable
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -26,10 +27,12 @@ from ramify.reports.checks import (
     moved_tree,
 )
 from ramify.runs.config import Config, read_config
-from ramify.runs.folder import FORMAT, RunFolder
+from ramify.runs.files import FORMAT, RunFiles
 from ramify.runs.result import Result
+from ramify.sweeps.archive import SUFFIX, Packed, is_archive, open_runs
 from ramify.sweeps.jobs import ERRORS, PROGRESS
 from ramify.taxonomy import Taxonomy, read_taxonomy
+from ramify.taxonomy.read import parse_csv
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -52,7 +55,7 @@ class RunData:
     Runs that are passed on for their figures may come without their answers.
     """
 
-    path: Path
+    path: Traversable
     config: Config
     facts: dict[str, Any]  # the rest of config.json: command, versions, machine, dataset, stream
     records: tuple[Record, ...]
@@ -73,12 +76,14 @@ class RunData:
     def answers(self) -> FinalAnswers | None:
         """The last answers, read when they are first asked for."""
         path = self.path / "predictions.safetensors"
-        return None if self.result is None or not path.exists() else _answers(path, self.tree)
+        if self.result is None or not isinstance(path, Path) or not path.exists():  # an archive has none
+            return None
+        return _answers(path, self.tree)
 
     @property
     def failure(self) -> str | None:
         """What a sweep noted when the run last failed, unless it has gone on since."""
-        return failure_in(self.path)
+        return failure_in(self.path) if isinstance(self.path, Path) else None
 
     @property
     def command(self) -> str:
@@ -88,36 +93,46 @@ class RunData:
         return shlex.join(map(str, self.facts.get("command", ())))
 
 
-def load_run(path: str | Path) -> RunData:
+def load_run(path: str | Traversable) -> RunData:
     """Read a run's folder; what is missing or damaged is named."""
-    folder = Path(path)
+    folder = Path(path) if isinstance(path, str) else path
     if not (folder / "config.json").is_file():
         raise RamifyError(
             f"{folder} holds no run (no config.json): give the folder of a run, or one with runs below it"
         )
     facts = _facts(folder / "config.json")
     config = read_config(facts.pop("config", None), f"{folder / 'config.json'}")
-    tree = moved_tree(read_taxonomy(folder / "taxonomy.csv"), facts, f"{folder / 'config.json'} is damaged")
+    tree = moved_tree(_tree(folder), facts, f"{folder / 'config.json'} is damaged")
     records = _records(folder, tree)
     return RunData(folder, config, facts, records, _result(folder / "result.json", tree), tree)
 
 
-def find_runs(paths: Iterable[str | Path], within: Path | None = None) -> list[Path]:
-    """The folders of runs among `paths` and below them, in order of name; with `within`, none outside it."""
-    found: list[Path] = []
+def find_runs(paths: Iterable[str | Path], within: Path | None = None) -> list[Path | Packed]:
+    """The runs among `paths` and below them, in folders and archives, in order of name.
+
+    With `within`, none outside it.
+    """
+    found: dict[str, Path | Packed] = {}
     for path in map(Path, paths):
-        if not path.is_dir():
-            raise RamifyError(f"{path} is not a folder: give the folder of a run, or one with runs below it")
-        here = (
-            [path]
-            if (path / "config.json").is_file()
-            else sorted(p.parent for p in path.rglob("config.json"))
-        )
-        found += [p for p in here if p not in found]
-    if within is not None:
-        root = within.resolve()
-        found = [p for p in found if all(f.resolve().is_relative_to(root) for f in (p, *p.iterdir()))]
-    return found
+        if not path.exists():
+            raise RamifyError(
+                f"{path} is not there: give the folder of a run, one with runs below it, or an archive"
+            )
+        if path.is_file() or (path / "config.json").is_file():
+            here = [path]
+        else:
+            here = [p.parent for p in path.rglob("config.json")]
+            here += [p for p in path.rglob(f"*{SUFFIX}") if is_archive(p)]
+        for one in sorted(here):
+            if within is None or _lies_within(one, within.resolve()):
+                there = open_runs(one)
+                found |= {str(run): run for run in (there.iterdir() if isinstance(there, Packed) else [one])}
+    return list(found.values())
+
+
+def _lies_within(path: Path, root: Path) -> bool:
+    files = (path, *path.iterdir()) if path.is_dir() else (path,)
+    return all(file.resolve().is_relative_to(root) for file in files)
 
 
 def failure_in(folder: Path) -> str | None:
@@ -164,22 +179,27 @@ def finished(runs: Iterable[RunData]) -> list[tuple[RunData, Result]]:
     return [(run, run.result) for run in runs if run.result is not None]
 
 
-def _facts(path: Path) -> dict[str, Any]:
+def _facts(path: Traversable) -> dict[str, Any]:
     facts = read_json(path)
     check_format(facts.pop("format", None), path, FORMAT)
     check_facts(facts, f"{path} is damaged")
     return facts
 
 
-def _records(folder: Path, tree: Taxonomy) -> tuple[Record, ...]:
-    records = tuple(RunFolder(folder).records())
+def _tree(folder: Traversable) -> Taxonomy:
+    path = folder / "taxonomy.csv"
+    return read_taxonomy(path) if isinstance(path, Path) else parse_csv(path.read_text("utf-8"), str(path))
+
+
+def _records(folder: Traversable, tree: Taxonomy) -> tuple[Record, ...]:
+    records = tuple(RunFiles(folder).records())
     for number, record in enumerate(records, 1):
         check_record(record, tree, f"{folder / 'records.jsonl'} line {number} is damaged")
     return records
 
 
-def _result(path: Path, tree: Taxonomy) -> Result | None:
-    if not path.exists():
+def _result(path: Traversable, tree: Taxonomy) -> Result | None:
+    if not path.is_file():
         return None
     result = Result.from_dict(read_json(path), path)
     check_result(result, tree, f"{path} is damaged")

@@ -13,6 +13,7 @@ from ramify.reports.data import RunData, failure_in, find_failed, find_runs, loa
 from ramify.reports.html import content_policy, document, view
 from ramify.reports.markup import Markup, el, join
 from ramify.reports.series import scenarios
+from ramify.sweeps.archive import Packed
 from ramify.sweeps.jobs import ERRORS
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class Folder:
         if not root.is_dir():
             raise RamifyError(f"{root} is not a folder: give the folder that runs are written below")
         self.root = root
-        self._runs: dict[Path, tuple[Stamp, RunData | str]] = {}
+        self._runs: dict[Path | Packed, tuple[Stamp, RunData | str]] = {}
         self._page: tuple[Stamp, Markup] | None = None
         self._lock = threading.Lock()
 
@@ -54,7 +55,7 @@ class Folder:
                 self._page = (stamp, self._render())
             return self._page[1]
 
-    def _paths(self) -> list[Path]:
+    def _paths(self) -> list[Path | Packed]:
         return find_runs([self.root], within=self.root)
 
     def _render(self) -> Markup:
@@ -83,7 +84,7 @@ class Folder:
         ]
         return join([el("h3", "Failed before they had begun"), el("div", *items, class_="runs")])
 
-    def _load(self, path: Path) -> RunData | str:
+    def _load(self, path: Path | Packed) -> RunData | str:
         stamp = _stamp(path)
         known = self._runs.get(path)
         if known is None or known[0] != stamp:
@@ -97,14 +98,14 @@ class Folder:
         return known[1]
 
 
-def _stamp(path: Path) -> Stamp:
+def _stamp(path: Path | Packed) -> Stamp:
     entries = []
-    for name in FILES:
+    for file in (path.path,) if isinstance(path, Packed) else (path / name for name in FILES):
         try:
-            state = (path / name).stat()
+            state = file.stat()
         except OSError:
             continue
-        entries.append((f"{path}/{name}", state.st_mtime_ns, state.st_size))
+        entries.append((str(file), state.st_mtime_ns, state.st_size))
     return tuple(entries)
 
 

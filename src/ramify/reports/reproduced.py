@@ -14,6 +14,7 @@ from ramify.reports.series import scenarios
 from ramify.reports.statistics import Figure
 from ramify.reports.tables import Column, Table, build_table, with_code_note
 from ramify.reports.words import mixed_code, scale
+from ramify.sweeps.archive import open_runs
 from ramify.sweeps.experiments import Artefact, Condition, Reproduction
 
 Loaded = Mapping[tuple[Condition, str], Sequence[RunData]]
@@ -21,7 +22,7 @@ Loaded = Mapping[tuple[Condition, str], Sequence[RunData]]
 
 
 def reproduced_table(chosen: Reproduction, folder: Path) -> Table:
-    """The table in the paper's shape, from the runs below a folder that are finished."""
+    """The table in the paper's shape, from the runs below a folder or in an archive that are finished."""
     loaded = _load(chosen, folder)
     columns, where = [], []
     for condition in chosen.conditions:
@@ -40,7 +41,7 @@ def reproduced_table(chosen: Reproduction, folder: Path) -> Table:
 
 
 def reproduced_figure(chosen: Reproduction, folder: Path) -> Drawing:
-    """The curves, from the runs below a folder that are finished."""
+    """The curves, from the runs below a folder or in an archive that are finished."""
     runs = finished_runs(chosen, folder)
     if not runs:
         raise RamifyError(f"no run of {chosen.artefact.name} is finished below {folder}: leave out --no-run")
@@ -49,13 +50,14 @@ def reproduced_figure(chosen: Reproduction, folder: Path) -> Drawing:
 
 
 def finished_runs(chosen: Reproduction, folder: Path) -> list[RunData]:
-    """The runs below a folder that it is made of."""
+    """The runs below a folder or in an archive that it is made of."""
     return [run for cell in _load(chosen, folder).values() for run in cell]
 
 
 def _load(chosen: Reproduction, folder: Path) -> Loaded:
+    there = open_runs(folder)
     return {
-        cell: [load_run(folder / r.name) for r in runs if (folder / r.name / "result.json").exists()]
+        cell: [load_run(there / r.name) for r in runs if (there / r.name / "result.json").is_file()]
         for cell, runs in chosen.cells.items()
     }
 

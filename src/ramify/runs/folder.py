@@ -10,7 +10,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-import types
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -25,10 +24,10 @@ from safetensors.torch import save_file
 
 from ramify.errors import RamifyError
 from ramify.evaluation.anytime import Record
-from ramify.files import beside, check_format, fitting, read_json, sync, write_atomic, writing
+from ramify.files import beside, sync, write_atomic, writing
 from ramify.locks import HOLDER, LOCK, Held, hold_folder
-from ramify.named import is_own
 from ramify.runs.code import changed_code, code_of
+from ramify.runs.files import FORMAT, RunFiles
 from ramify.runs.result import Result
 from ramify.taxonomy import write_taxonomy
 
@@ -37,20 +36,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ramify")
 
-FORMAT = 1
-PARTS: dict[str, type | types.UnionType] = {  # of config.json, as far as a run is continued by them
-    "config": dict,
-    "dataset": dict,
-    "stream": dict,
-    "device": str,
-    "execution": dict,
-    "versions": dict,
-    "machine": dict,
-    "resumed": list,
-    "machine.threads": int,
-    "execution.checkpoint_every": int | float,
-    "execution.data_dir": str | None,
-}
 FILES = (
     "config.json",
     "records.jsonl",
@@ -65,11 +50,13 @@ NEW = ".new"  # folder in which the files that begin a run are written
 Ints = npt.NDArray[np.int64]
 
 
-class RunFolder:
+class RunFolder(RunFiles):
     """config.json, stream, tree, records, checkpoints, predictions, model and, written last, result.json."""
 
+    path: Path
+
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
+        super().__init__(Path(path))
         self._lock: Held | None = None
 
     @property
@@ -78,26 +65,6 @@ class RunFolder:
         own = " --own-code" if self.begun() and self.named_code() else ""
         path = f"./{self.path}" if str(self.path).startswith("-") else str(self.path)
         return f"ramify resume {shlex.quote(path)}{own}"
-
-    def named_code(self) -> str | None:
-        """The code of one's own, `package.module:name`, that the run's config has ramify import, if any."""
-        config = self.about()["config"]
-        with fitting(self.path / "config.json"):
-            names = (
-                config["method"],
-                config["network"]["name"],
-                config["setup"],
-                *(config.get("metrics") or ()),
-            )
-            return next((name for name in names if is_own(name)), None)
-
-    def begun(self) -> bool:
-        """Whether a run was begun here."""
-        return (self.path / "config.json").exists()
-
-    def finished(self) -> bool:
-        """Whether a run came to its end here."""
-        return (self.path / "result.json").exists()
 
     def refuse_occupied(self, resume: bool, force: bool) -> None:
         """Refuse a folder that holds a run, unless it is to be continued or overwritten."""
@@ -184,29 +151,11 @@ class RunFolder:
                 "continued elsewhere (%s): figures may differ in their last digits", ", ".join(changed)
             )
 
-    def about(self) -> dict[str, Any]:
-        """What config.json says."""
-        values = read_json(self.path / "config.json", f"; is {self.path} a run's folder?")
-        check_format(values.get("format"), self.path / "config.json", FORMAT)
-        missing = [key for key, kind in PARTS.items() if not isinstance(_part(values, key), kind)]
-        if missing:
-            raise RamifyError(f"{self.path}/config.json is damaged: no usable {missing[0]!r} in it")
-        return values
-
     def append(self, record: Record) -> None:
         """Add one line to records.jsonl."""
         self.check_present()
         with writing(self.path), (self.path / "records.jsonl").open("a", encoding="utf-8") as file:
             file.write(_line(record))
-
-    def records(self) -> list[Record]:
-        """All records so far; a line that is still being written is left out."""
-        path = self.path / "records.jsonl"
-        if not path.exists():
-            return []
-        with fitting(path):
-            *lines, _unfinished = path.read_bytes().split(b"\n")
-        return [_record(line, f"{path} line {number} is damaged") for number, line in enumerate(lines, 1)]
 
     def check_present(self) -> None:
         """Refuse to go on where the folder was removed or moved while the run was writing to it."""
@@ -255,26 +204,6 @@ class RunFolder:
         with writing(self.path):
             sync(self.path / "records.jsonl")
         self._write_json("result.json", result.to_dict())
-
-    def result(self) -> Result:
-        """The figures of a finished run."""
-        values = read_json(self.path / "result.json")
-        with fitting(self.path / "result.json"):
-            return Result.from_dict(values, self.path / "result.json")
-
-
-def _part(values: Any, key: str) -> Any:
-    """The part of nested tables with the key `a.b`, None where there is none."""
-    for name in key.split("."):
-        values = values.get(name) if isinstance(values, dict) else None
-    return values
-
-
-def _record(line: bytes, where: str) -> Record:
-    try:
-        return Record.from_dict(json.loads(line), where)
-    except (ValueError, RecursionError) as error:
-        raise RamifyError(f"{where}: {error}; run it again") from None
 
 
 def _line(record: Record) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
@@ -134,7 +135,7 @@ class Result:
         )
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any], path: Path) -> Result:
+    def from_dict(cls, values: dict[str, Any], path: Traversable) -> Result:
         """The result of a result.json; `path` names it in errors. Older files have no format: it is 1."""
         check_format(values.get("format", FORMAT), path, FORMAT)
         fields = {name: value for name, value in values.items() if name != "format"}

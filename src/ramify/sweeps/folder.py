@@ -10,9 +10,10 @@ from ramify.errors import RamifyError
 from ramify.files import check_format, fitting, read_json, write_atomic
 from ramify.runs.code import changed_code, code_of
 from ramify.runs.config import read_config
-from ramify.runs.folder import RunFolder
+from ramify.runs.files import RunFiles
 from ramify.runs.inputs import may_become
 from ramify.runs.result import Result
+from ramify.sweeps.archive import open_runs
 from ramify.sweeps.cost import Totals
 from ramify.sweeps.study import Study, StudyRun
 
@@ -20,18 +21,31 @@ FORMAT = 1
 
 
 class StudyFolder:
-    """Where a study's runs are; a run's folder has its name, so what is finished is found again."""
+    """Where a study's runs are; a run's folder has its name, so what is finished is found again.
+
+    It may be an archive: then it is only read.
+    """
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path).absolute()  # workers may have another working directory
 
     def of(self, run: StudyRun) -> Path:
-        """The folder of a run."""
-        return self.path / run.name
+        """The folder of a run, to write to."""
+        return self.writable() / run.name
+
+    def writable(self) -> Path:
+        """The folder, which must not be an archive."""
+        if self.path.is_file():
+            raise RamifyError(f"{self.path} is only read: `ramify import` it, and give its folder as --out")
+        return self.path
+
+    def files(self, run: StudyRun) -> RunFiles:
+        """What there is of a run."""
+        return RunFiles(open_runs(self.path) / run.name)
 
     def result(self, run: StudyRun) -> Result | None:
         """The result of a run that is finished, None for others; a folder of another run is refused."""
-        folder = RunFolder(self.of(run))
+        folder = self.files(run)
         if not folder.finished():
             return None
         about = folder.about()["config"]
@@ -50,7 +64,7 @@ class StudyFolder:
         """The finished (or else the unfinished) runs whose code has changed, and which modules did."""
         found: dict[str, list[str]] = {}
         for run in study:
-            folder = RunFolder(self.of(run))
+            folder = self.files(run)
             chosen = folder.begun() and folder.finished() == finished
             if chosen and (other := changed_code(folder.about(), code_of(run.config))):
                 found[run.name] = other

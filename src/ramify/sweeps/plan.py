@@ -14,7 +14,6 @@ from rich.table import Table as Grid
 
 from ramify.errors import RamifyError
 from ramify.runs.config import Config
-from ramify.runs.folder import RunFolder
 from ramify.sweeps.cost import Costing, Work
 from ramify.sweeps.engines import Watcher, drive
 from ramify.sweeps.folder import StudyFolder
@@ -104,7 +103,7 @@ def print_plan(study: Study, out: str | Path, how: How, workers: int | None = No
             grid.add_row(run.name, "", "", "?" if run in missing else state, "")
             continue
         one = found[run.name]
-        begun = " (begun)" if RunFolder(folder.of(run)).begun() else ""
+        begun = " (begun)" if folder.files(run).begun() else ""
         counts = f"{one.work.samples:,}", f"{one.work.updates:,.0f}"
         grid.add_row(run.name, *counts, duration(one.seconds) + begun, size(one.memory))
     console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else 120)

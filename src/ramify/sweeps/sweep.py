@@ -58,8 +58,9 @@ def sweep(
         log.warning("begun with other code than they go on with: %s", some(begun))
     missing = [run for run in study if run.name not in results or run.name in anew]
     if missing:
+        path = folder.writable()
         prepare_datasets(missing, how)
-        with hold_folder(folder.path), RunTable(study, folder, quiet) as table:
+        with hold_folder(path), RunTable(study, folder, quiet) as table:
             if not shared:
                 folder.write(study)
             jobs = [
