@@ -36,7 +36,7 @@ SHORT = {  # command -> what is added to it; None: only its options are checked,
     "run": ["--limit", "48", "--eval-images", "30", "--network.width", "0.1"],
     "compare": ["--plan"],
     "reproduce": ["--plan"],
-    **dict.fromkeys(("sweep", "demo", "bench", "watch", "resume", "serve")),
+    **dict.fromkeys(("sweep", "demo", "bench", "watch", "resume", "serve", "push")),
 }
 COLOURS = {"fruit": {"apple": (200, 20, 20), "pear": (150, 200, 20)}, "tools": {"hammer": (90, 90, 110)}}
 
@@ -143,10 +143,10 @@ def test_every_block_and_command_runs(page, desk, capsys):
     capsys.readouterr()
 
 
-def test_the_readme_writes_out_the_pl_fms_that_is_registered():
-    (code,) = (block.code for block in blocks(ROOT / "README.md") if "def pl_fms(" in block.code)
+def test_the_docs_write_out_the_pl_fms_that_is_registered():
+    (code,) = (block.code for block in blocks(ROOT / "docs" / "own-method.md") if "def pl_fms(" in block.code)
     names: dict[str, object] = {}
-    exec(compile(code, "README.md", "exec"), names)
+    exec(compile(code, "own-method.md", "exec"), names)
     toy = Toy.stream(48)
     for own in ({}, {"fms": {"T": 3.0, "unit": "batches"}, "pl": {"exact": True, "but": "newcomer"}}):
         shown, registered = (taught(as_method(m), toy, **own) for m in (names["pl_fms"], METHODS["pl-fms"]))
@@ -165,6 +165,15 @@ def test_pages_name_only_commands_that_exist():
     for page in PAGES:
         for command in re.findall(r"`ramify ([a-z]+)", page.read_text("utf-8")):
             assert command in COMMANDS, f"{page.name}: ramify {command}"
+
+
+def test_the_readme_is_short_and_its_links_lead_somewhere():
+    text = (ROOT / "README.md").read_text("utf-8")
+    assert len(text.splitlines()) < 150
+    for page in (*PAGES, ROOT / "CONTRIBUTING.md"):
+        for link in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text("utf-8")):
+            if "://" not in link:
+                assert (page.parent / link).exists(), f"{page.name}: {link}"
 
 
 def test_pages_name_only_make_targets_that_exist():

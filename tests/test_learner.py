@@ -305,7 +305,7 @@ def test_goes_on_from_a_file_to_the_bit(method, tmp_path):
     loaded = Learner.load(tmp_path / "model", network=ToyNetwork())
     assert loaded.notes == {"row": 37}
     names = {path.name for path in (tmp_path / "model").iterdir()} - {".lock", ".lock.pid"}
-    assert names == {"learner.safetensors"}
+    assert names == {"learner.safetensors", "README.md"}
     for one in (ours, loaded):
         one.partial_fit(TOY.images[37:], TOY.labels[37:], TOY.levels[37:])
     expected = ours.predict_proba(TOY.images, 2)

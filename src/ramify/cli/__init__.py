@@ -32,6 +32,7 @@ COMMANDS = {
     "predict": ("ramify.cli.predict", "ask a model about images"),
     "edit": ("ramify.cli.edit", "rename, merge, split, move or forget a model's labels, or take that back"),
     "describe": ("ramify.cli.describe", "say what a model knows"),
+    "push": ("ramify.cli.push", "share a model on the Hugging Face hub, without the images in it"),
     "serve": ("ramify.cli.serve", "answer and learn over HTTP, with a page to teach"),
     "bench": ("ramify.cli.bench", "measure what the methods cost on this machine"),
 }

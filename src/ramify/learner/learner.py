@@ -32,6 +32,7 @@ from ramify.learner.labels import (
 from ramify.learner.prequential import PrequentialLog
 from ramify.learner.samples import Names, as_ids, as_source
 from ramify.learner.shared import SharedTrainer
+from ramify.learner.sharing import without_samples
 from ramify.learner.taking import Features, as_features, taking
 from ramify.locks import hold_to_write
 from ramify.methods import Settings, find_method, make_settings
@@ -269,13 +270,17 @@ class Learner(Answering, Editable):
 
     # ---- saving
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path, *, memory: bool = True) -> None:
         """Write the learner to a folder, whole or not at all; it waits for `partial_fit` to end.
 
-        A folder in which another process is at work (`ramify learn --follow`, a run) is refused.
+        A folder in which another process is at work (`ramify learn --follow`, a run) is refused. README.md in
+        it says what the model knows; what you write into it outside of its marks stays.
+
+        `memory=False` is for models that others get: stored images, their names, the history and `notes` are
+        left out. It answers as before; taught on, its memory begins empty.
         """
         with self._learns, self._trainer.turns, hold_to_write(Path(path)):
-            saving.save(self, Path(path))
+            saving.save(self if memory else without_samples(self), Path(path))
 
     @classmethod
     def load(

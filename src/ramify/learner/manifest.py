@@ -236,9 +236,17 @@ def teach(
             if unsaved and time.monotonic() - saved >= save_every:
                 lesson.save(folder)
                 saved, unsaved = time.monotonic(), False
+        if unsaved:
+            _find_tree(lesson.learner)
     finally:
         lesson.report()
         if not follow:
             lesson.close_entry()
         if lesson.learner.samples:
             lesson.save(folder)
+
+
+def _find_tree(learner: Learner) -> None:
+    """Find the tree now, so that the model's card shows it and who asks the model need not wait for it."""
+    if learner.taxonomy is None and learner.levels and not learner._trainer.method.trains_when_asked:
+        learner.hierarchy()

@@ -65,7 +65,7 @@ class Replica:
         parents[:known], support[:known] = self._ties.parents, self._ties.support
         for child, parent in _told(fresh).items():
             parents[child], support[child] = parent, 1.0
-        trainer._ties = (trainer.updates, trainer.samples), Ties(trainer.classes, parents, support)
+        trainer.know_ties(Ties(trainer.classes, parents, support))
 
 
 def _told(learner: Learner) -> dict[int, int]:

@@ -17,6 +17,8 @@ from ramify import __version__
 from ramify.datasets.dataset import Channels
 from ramify.errors import RamifyError
 from ramify.files import check_format, fitting
+from ramify.hierarchy import Ties
+from ramify.learner.card import write_card
 from ramify.learner.labels import as_levels
 from ramify.methods.recipe import Build, Method
 from ramify.methods.settings import NetworkSettings, without_retired
@@ -57,8 +59,8 @@ def name_of(method: str | Method | Build) -> str:
     return method if isinstance(method, str) else getattr(method, "__name__", type(method).__name__)
 
 
-def save(learner: Learner, path: Path) -> None:
-    """Write everything that the next update depends on."""
+def save(learner: Learner, path: Path, repo: str | None = None) -> None:
+    """Write everything that the next update depends on, and the card; `repo` is where others find it."""
     params, tree = learner.get_params(), learner.taxonomy
     about = {
         "kind": "learner",
@@ -90,9 +92,17 @@ def save(learner: Learner, path: Path) -> None:
         "draws": learner._draws,
         "first_weights": first,
         "undo": learner._history.state(),
+        "ties": _known_ties(learner),
     }
     save_state(path / FILE, state, about)
     learner._history.write(path)
+    write_card(learner, path, repo)
+
+
+def _known_ties(learner: Learner) -> dict[str, Any]:
+    """The tree that was found, where nothing was learned since: whoever opens the model need not find it."""
+    ties = learner._trainer.known_ties()
+    return {} if ties is None else {"parents": ties.parents, "support": ties.support}
 
 
 def load(
@@ -133,6 +143,8 @@ def load(
         learner.notes = about["notes"]
         learner._names.restore(about.get("samples", {}))  # neither is in older files
         learner._history.restore(about.get("history", []), state.get("undo", {}))
+        if state.get("ties"):
+            learner._trainer.know_ties(Ties(learner._trainer.classes, **state["ties"]))
     return learner
 
 

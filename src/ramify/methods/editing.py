@@ -75,6 +75,16 @@ def apply(trainer: Trainer, edit: Edit) -> None:
     trainer.follow(change)
 
 
+def take_all_out(trainer: Trainer) -> None:
+    """Take every stored sample out, and those that wait; classes, counts and all that was learned stay."""
+    slots = none = np.empty(0, np.int64)
+    for memory in reversed(stores(trainer)):
+        slots = memory.remove(np.arange(memory.size))
+    trainer.waiting = []
+    same = np.arange(len(trainer.classes))
+    trainer.follow(Change(same, np.ones(len(same)), slots, none, {}))
+
+
 def _edit_store(
     trainer: Trainer, memory: Memory, becomes: Ints, samples: Mapping[int, Labels]
 ) -> tuple[Ints, Ints]:

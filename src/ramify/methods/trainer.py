@@ -283,10 +283,20 @@ class Trainer(Workbench):
     def ties(self) -> Ties:
         """The tree that the model's own answers about its memory make; kept until more is learned."""
         self.prepare()
+        known = self.known_ties()
+        if known is None:
+            known = self.recipe.answer.ties(self)
+            self.know_ties(known)
+        return known
+
+    def known_ties(self) -> Ties | None:
+        """That tree, where it has been found since the latest sample."""
         now = (self.updates, self.samples)
-        if self._ties is None or self._ties[0] != now:
-            self._ties = now, self.recipe.answer.ties(self)
-        return self._ties[1]
+        return None if self._ties is None or self._ties[0] != now else self._ties[1]
+
+    def know_ties(self, ties: Ties) -> None:
+        """Let this be the tree until more is learned."""
+        self._ties = (self.updates, self.samples), ties
 
     def answer(
         self, inputs: Values, decodings: Sequence[str], tree: Taxonomy | None = None
