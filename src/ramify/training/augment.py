@@ -81,7 +81,7 @@ class Augment:
         names = ("top", "left", "flip", "outcome")
         joined = Draw(*(np.concatenate([getattr(draw, name) for draw in draws]) for name in names))
         images = self.apply(torch.cat([batch.inputs for batch in batches]), joined)
-        parts = images.split([len(batch) for batch in batches])
+        parts = torch.split(images, [len(batch) for batch in batches])
         return [replace(batch, augmented=part) for batch, part in zip(batches, parts, strict=True)]
 
 
