@@ -22,6 +22,7 @@ COMMANDS = {
     "compare": ("ramify.cli.compare", "run several methods over seeds and print their table"),
     "reproduce": ("ramify.cli.reproduce", "a table or figure of the paper, its figures beside ours"),
     "report": ("ramify.cli.report", "make one HTML file of runs: tables, curves, mistakes"),
+    "leaderboard": ("ramify.cli.leaderboard", "one page of published runs, or a check of new ones"),
     "watch": ("ramify.cli.watch", "a live page of runs in progress"),
     "export": ("ramify.cli.export", "records and results as CSV or Parquet"),
     "publish": ("ramify.cli.publish", "add finished runs to an archive, one file that is read like a folder"),
@@ -40,7 +41,7 @@ COMMANDS = {
 
 def usage() -> str:
     """The text of `ramify --help`."""
-    lines = "\n".join(f"  {name:<11}{summary}" for name, (_, summary) in COMMANDS.items())
+    lines = "\n".join(f"  {name:<12}{summary}" for name, (_, summary) in COMMANDS.items())
     return (
         "usage: ramify COMMAND ...\n\n"
         "Online continual learning while the labels keep branching into finer ones.\n\n"

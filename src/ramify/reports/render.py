@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from ramify.reports.statistics import Figure
-from ramify.reports.tables import Column, Entry, Row, Table
+from ramify.reports.tables import BELOW, Column, Entry, Table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -98,7 +98,7 @@ def _fitting(table: Table, width: int, styled: bool) -> list[Table]:
 
 
 def _columns(table: Table, first: int, last: int) -> Table:
-    rows = tuple(Row(row.label, row.entries[first:last]) for row in table.rows)
+    rows = tuple(replace(row, entries=row.entries[first:last]) for row in table.rows)
     return replace(table, columns=table.columns[first:last], rows=rows)
 
 
@@ -129,7 +129,7 @@ def _cell(entry: Entry, paper: bool, styled: bool) -> Text:
 
     style = {1: "bold", 2: "underline"}.get(entry.place, "") if styled else ""
     mark = "" if styled else {1: "*", 2: "'"}.get(entry.place, "")
-    text = Text(figure(entry.ours) + mark, style=style)
+    text = Text(figure(entry.ours) + mark + BELOW * entry.below, style=style)
     if not paper:
         return text
     below = f"\n{figure(entry.paper) if entry.paper else ''}\n{sigmas(entry)}"
@@ -140,33 +140,36 @@ def to_markdown(table: Table) -> str:
     """A pipe table; best bold, second underlined."""
     heads = ["", *(" ".join(column.heading) for column in table.columns)]
     lines = [
-        f"**{_md(table.title)}**",
+        f"**{escaped(table.title)}**",
         "",
-        _pipe([_md(h) for h in heads]),
-        _pipe(["---"] + ["---:"] * len(table.columns)),
+        pipe([escaped(h) for h in heads]),
+        pipe(["---"] + ["---:"] * len(table.columns)),
     ]
     for row in table.rows:
-        lines.append(_pipe([_md(row.label), *(_emphasis(e, "**{}**", "<u>{}</u>") for e in row.entries)]))
+        lines.append(pipe([escaped(row.label), *(_emphasis(e, "**{}**", "<u>{}</u>") for e in row.entries)]))
         if table.has_paper:
-            lines.append(_pipe(["*paper*", *(figure(e.paper) if e.paper else "" for e in row.entries)]))
-            lines.append(_pipe(["*difference*", *(sigmas(e) for e in row.entries)]))
-    notes = [f"- {_md(note)}" for note in table.notes]
+            lines.append(pipe(["*paper*", *(figure(e.paper) if e.paper else "" for e in row.entries)]))
+            lines.append(pipe(["*difference*", *(sigmas(e) for e in row.entries)]))
+    notes = [f"- {escaped(note)}" for note in table.notes]
     return (
-        "\n".join([*lines, "", *([_md(table.caption), ""] if table.caption else []), *notes]).rstrip() + "\n"
+        "\n".join([*lines, "", *([escaped(table.caption), ""] if table.caption else []), *notes]).rstrip()
+        + "\n"
     )
 
 
-def _pipe(cells: list[str]) -> str:
+def pipe(cells: list[str]) -> str:
+    """A row of a Markdown table."""
     return f"| {' | '.join(cells)} |"
 
 
-def _md(text: str) -> str:
+def escaped(text: str) -> str:
     """As text: neither Markdown nor HTML."""
     return re.sub(r"([\\`*_{}\[\]<>|#])", r"\\\1", text.replace("\n", " "))
 
 
 def _emphasis(entry: Entry, best: str, second: str, show: Callable[[Figure | None], str] = figure) -> str:
-    return {1: best, 2: second}.get(entry.place, "{}").replace("{}", show(entry.ours), 1)
+    marked = show(entry.ours) + BELOW * entry.below
+    return {1: best, 2: second}.get(entry.place, "{}").replace("{}", marked, 1)
 
 
 def to_latex(table: Table) -> str:
@@ -182,7 +185,10 @@ def to_latex(table: Table) -> str:
         r"\midrule",
     ]
     for row in table.rows:
-        cells = [_emphasis(e, r"\textbf{{}}", r"\underline{{}}", _latex_figure) for e in row.entries]
+        cells = [
+            _emphasis(e, r"\textbf{{}}", r"\underline{{}}", _latex_figure).replace(BELOW, TEX[BELOW])
+            for e in row.entries
+        ]
         lines.append(_latex_row([_tex(row.label), *cells]))
         if table.has_paper:
             theirs = [rf"\textit{{{_latex_figure(e.paper)}}}" if e.paper else "" for e in row.entries]
@@ -227,6 +233,7 @@ TEX = {
     "–": "--",
     "−": "$-$",
     "σ": r"$\sigma$",
+    "↓": r"$\downarrow$",
     "<": r"\textless{}",
     ">": r"\textgreater{}",
 }

@@ -22,7 +22,7 @@ from ramify.reports.mistakes import Mistake, thumbnail, worst_mistakes
 from ramify.reports.palette import Style
 from ramify.reports.render import figure, sigmas
 from ramify.reports.series import Scenario, Series, differing
-from ramify.reports.tables import Entry, Table, scalar_figures, scenario_table
+from ramify.reports.tables import BELOW, Entry, Table, scalar_figures, scenario_table
 from ramify.reports.words import Progress, mixed_code, scale
 from ramify.sweeps.words import duration
 
@@ -100,7 +100,7 @@ def table_html(table: Table, keys: Sequence[str]) -> Markup:
 
 
 def _entry(entry: Entry) -> Markup:
-    text = figure(entry.ours)
+    text = figure(entry.ours) + BELOW * entry.below
     shown = {1: el("b", text), 2: el("u", text)}.get(entry.place, text)
     paper = el("small", f"paper {figure(entry.paper)}") if entry.paper else None
     apart = el("small", sigmas(entry)) if entry.sigmas is not None else None

@@ -9,7 +9,7 @@ from typing import Any
 from ramify.methods.clib import FlexibleSettings
 from ramify.reports.data import RunData
 from ramify.reports.palette import KNOWN, Style, styles
-from ramify.runs.config import STREAM, Config
+from ramify.runs.config import SETUP_GROUPS, STREAM, Config
 from ramify.sweeps.experiments import display_name
 from ramify.taxonomy import Taxonomy
 from ramify.typed import flat, to_dict
@@ -65,7 +65,7 @@ def scenarios(runs: Iterable[RunData]) -> list[Scenario]:
     kept = sorted(newest.values(), key=lambda run: _order(run.config))
     by_stream: dict[str, list[RunData]] = {}
     for run in kept:
-        by_stream.setdefault(repr(_stream_settings(run)), []).append(run)
+        by_stream.setdefault(repr(stream_settings(run)), []).append(run)
     shared = styles([run.config.method for run in kept])
     groups, keys = list(by_stream.values()), dict[str, str]()
     return [
@@ -94,10 +94,11 @@ def describe(config: Config) -> str:
     return ", ".join(words)
 
 
-def _stream_settings(run: RunData) -> tuple[Any, ...]:
+def stream_settings(run: RunData) -> tuple[Any, ...]:
+    """What the stream depends on, beside the seed."""
     moves = run.facts["stream"].get("moves")  # then the last tree depends on the seed; the names do not
     tree = tuple(map(run.tree.names, range(1, run.tree.depth + 1))) if moves else run.tree.fingerprint
-    return (*(getattr(run.config, name) for name in STREAM), tree)
+    return (*(getattr(run.config, name, None) for name in (*STREAM, *SETUP_GROUPS)), tree)
 
 
 def _titles(groups: list[list[RunData]]) -> list[str]:

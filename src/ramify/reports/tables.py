@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ramify.evaluation.own import ALL
+from ramify.methods import METHODS
 from ramify.reports.data import RunData
 from ramify.reports.measures import METRICS, Measure, find_measure
 from ramify.reports.paper import paper_figure
@@ -13,6 +15,7 @@ from ramify.reports.series import Scenario, Series
 from ramify.reports.statistics import ALPHA, LEAST_SEEDS, Comparison, Figure, gap, holm, paired
 from ramify.reports.words import mixed_code
 
+BELOW = "↓"  # behind a figure below the floor
 TEST = "Best against second: paired t-test over seeds, p after Holm's correction for all columns."
 
 
@@ -30,6 +33,8 @@ class Entry:
     ours: Figure | None = None
     paper: Figure | None = None
     place: int = 0
+    below: bool = False
+    """Whether ours is below the best floor of the column."""
 
     @property
     def sigmas(self) -> float | None:
@@ -68,27 +73,58 @@ def build_table(
     paper: Mapping[str, Sequence[Figure | None]] | None = None,
     caption: str = "",
     lower_is_better: bool = False,
+    methods: Mapping[str, str] | None = None,
 ) -> Table:
-    """A table of rows (label → one figure a column). The places follow the unrounded means."""
+    """A table of rows (label → one figure a column). The places follow the unrounded means.
+
+    With `methods` (label → name) floors and ceilings are marked as such and have no place, and figures below
+    the best floor of a column are marked.
+    """
     theirs = paper or {}
+    bounds = {label: bound for label, name in (methods or {}).items() if (bound := bound_of(name))}
+    rivals = {label: figures for label, figures in ours.items() if label not in bounds}
+    if len(rivals) < 2:  # nothing else to compare
+        rivals = dict(ours)
     places = [
-        _places([figures[i] for figures in ours.values()], lower_is_better) for i in range(len(columns))
+        _places([f[i] if label in rivals else None for label, f in ours.items()], lower_is_better)
+        for i in range(len(columns))
     ]
+    low = [-math.inf] * len(columns) if lower_is_better else floors(ours, methods or {})
     rows = tuple(
         Row(
-            label,
+            f"{label} ({bounds[label]})" if label in bounds else label,
             tuple(
-                Entry(figure, theirs.get(label, [None] * len(columns))[i], places[i][r])
+                Entry(
+                    figure,
+                    theirs.get(label, [None] * len(columns))[i],
+                    places[i][r],
+                    label not in bounds and figure is not None and figure.mean < low[i],
+                )
                 for i, figure in enumerate(figures)
             ),
         )
         for r, (label, figures) in enumerate(ours.items())
     )
-    notes = () if lower_is_better else verdicts(columns, ours)
+    notes = () if lower_is_better else verdicts(columns, rivals)
+    if any(entry.below for row in rows for entry in row.entries):
+        named = ", ".join(label for label, bound in bounds.items() if bound == "floor")
+        notes = (f"{BELOW} below the floor ({named}): nothing was gained by what it cost.", *notes)
     counts = {len(f.seeds) for figures in ours.values() for f in figures if f is not None and f.seeds}
     if len(counts) > 1:
         notes = (f"Not all figures are over as many seeds ({min(counts)} to {max(counts)}).", *notes)
     return Table(title, tuple(columns), rows, caption, notes)
+
+
+def bound_of(method: str) -> str | None:
+    """Whether a method is a floor or a ceiling that others are held against."""
+    return METHODS[method].bound if method in METHODS else None
+
+
+def floors(ours: Mapping[str, Sequence[Figure | None]], methods: Mapping[str, str]) -> list[float]:
+    """The best floor of each column; minus infinity where there is none."""
+    rows = [figures for label, figures in ours.items() if bound_of(methods.get(label, "")) == "floor"]
+    columns = len(next(iter(ours.values()), ()))
+    return [max([f.mean for row in rows if (f := row[i])], default=-math.inf) for i in range(columns)]
 
 
 def verdicts(columns: Sequence[Column], ours: Mapping[str, Sequence[Figure | None]]) -> tuple[str, ...]:
@@ -166,7 +202,8 @@ def scenario_table(scenario: Scenario, metric: str = "final_accuracy", note: str
                 where = (config.setup, config.labels, config.dataset, config.method)
                 paper[series.label] = [paper_figure(*where, level) for level in levels]
     doc = f"{measure.caption} {note}".rstrip()
-    return build_table(scenario.title, columns, ours, paper, doc, lower_is_better=measure.lower_is_better)
+    methods = {series.label: series.method for series in scenario.series}
+    return build_table(scenario.title, columns, ours, paper, doc, measure.lower_is_better, methods)
 
 
 def with_code_note(table: Table, runs: Sequence[RunData]) -> Table:

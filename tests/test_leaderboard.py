@@ -1,0 +1,177 @@
+"""The leaderboard: it is what the published runs give, and runs that cannot be are refused."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from made_runs import make_run
+from ramify.cli import main
+from ramify.reports.data import load_runs
+from ramify.reports.leaderboard import leaderboard
+from ramify.reports.series import scenarios
+from ramify.reports.tables import scenario_table
+from ramify.sweeps.archive import unpack
+
+ROOT = Path(__file__).parents[1]
+LEVELS = ("1", "2", "3")
+
+
+def test_the_page_is_what_the_published_runs_give(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(ROOT)
+    assert main(["leaderboard", "results"]) == 0
+    page = (ROOT / "docs" / "leaderboard.md").read_text("utf-8")
+    assert capsys.readouterr().out == page, "ramify leaderboard results/ --out docs/leaderboard.md"
+
+
+def test_published_runs_pass_the_check(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(ROOT)
+    assert main(["leaderboard", "--check", "results"]) == 0
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert "runs: all is as it should be" in told.err
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The published runs on importance, as folders."""
+    out = tmp_path_factory.mktemp("runs")
+    unpack(ROOT / "results" / "importance.jsonl", out)
+    return out
+
+
+def lines(count: int, change: Callable[[list[Any]], None]) -> Callable[[Path], None]:
+    """A change to the records, of which there must be so many at least."""
+
+    def tamper(run: Path) -> None:
+        records = [json.loads(line) for line in (run / "records.jsonl").read_text().splitlines()]
+        assert len(records) >= count
+        change(records)
+        (run / "records.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+
+    return tamper
+
+
+def values(file: str, change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:
+    """A change to a JSON file."""
+
+    def tamper(run: Path) -> None:
+        found = json.loads((run / file).read_text())
+        change(found)
+        (run / file).write_text(json.dumps(found))
+
+    return tamper
+
+
+@pytest.mark.parametrize(
+    ("tamper", "said"),
+    [
+        (values("result.json", lambda r: r["final_accuracy"].update({"5": 0.9})), "final_accuracy is not"),
+        (
+            values("result.json", lambda r: r["auc"].update({"1": 0.99})),
+            "auc at level 1 is 0.99; the records",
+        ),
+        (values("result.json", lambda r: r.update(samples=10)), "10 in the result"),
+        (values("result.json", lambda r: r.update(updates=1)), "1 in the result"),
+        (values("result.json", lambda r: r.update(seconds=1.0)), "1 seconds in the result"),
+        (values("result.json", lambda r: r.update(images_backward=7)), "7 images backward in"),
+        (values("result.json", lambda r: r.update(images_forward=7)), "fewer images forward (7) than"),
+        (values("result.json", lambda r: r.pop("auc")), "is damaged"),
+        (values("config.json", lambda c: c["config"].update(updates_per_sample=0.01)), "samples give"),
+        (values("config.json", lambda c: c["config"].update(lr="fast")), "lr is 'fast'"),
+        (
+            values("config.json", lambda c: c["stream"].update(fingerprint="0" * 64)),
+            "its stream is 000000000000",
+        ),
+        (lines(2, lambda r: r.reverse()), "not in the order of the stream"),
+        (
+            lines(2, lambda r: r[0]["accuracy"].update({"1": 0.999})),
+            "average_accuracy at level 1|auc at level 1",
+        ),
+        (lines(2, lambda r: r[0].update(task_end=True, samples=3)), "a task ends where none does"),
+        (lambda run: (run / "result.json").unlink(), "it is not finished"),
+    ],
+)
+def test_what_was_tampered_with_is_refused(
+    tamper: Callable[[Path], None],
+    said: str,
+    folders: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for run in sorted(folders.glob("*-s?-*"))[:3]:  # one of them is changed
+        (tmp_path / run.name).mkdir()
+        for path in run.iterdir():
+            (tmp_path / run.name / path.name).write_bytes(path.read_bytes())
+    changed = sorted(tmp_path.iterdir())[0]
+    tamper(changed)
+    assert main(["leaderboard", "--check", str(tmp_path)]) == 1
+    told = capsys.readouterr().out.splitlines()
+    assert told
+    assert all(changed.name in line for line in told)
+    assert any(re.search(said if "|" in said else re.escape(said), line) for line in told), told
+
+
+def test_a_run_under_another_name_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    head, first, *_ = (ROOT / "results" / "importance.jsonl").read_text().splitlines()
+    renamed = json.dumps(json.loads(first) | {"run": "better"})
+    (tmp_path / "mine.jsonl").write_text(f"{head}\n{renamed}\n")
+    assert main(["leaderboard", "--check", str(tmp_path / "mine.jsonl")]) == 1
+    assert "the name does not follow from its config" in capsys.readouterr().out
+
+
+def made(folder: Path) -> Path:
+    """A floor, a ceiling, one that leads, one that is near, one that is far off and one below the floor."""
+    far = {"naive": 0.3, "oracle": 0.9, "er": 0.8, "clib": 0.79, "mir": 0.6, "bic": 0.2}
+    for method, final in far.items():
+        for seed in range(3):
+            noise = {"er": (0, 1, 2), "clib": (2, 0, 1)}.get(method, (0, 1, 2))[seed] / 100
+            make_run(
+                folder / f"{method}{seed}",
+                method=method,
+                seed=seed,
+                final=dict.fromkeys(LEVELS, final + noise),
+            )
+    return folder
+
+
+def test_the_leader_those_as_good_and_those_below_the_floor(tmp_path: Path) -> None:
+    lines = leaderboard(load_runs([made(tmp_path)])).splitlines()
+
+    def row(method: str) -> str:
+        (found,) = [line for line in lines if line.startswith(f"| {method} ")]
+        return found
+
+    assert "| **81.0±1.00** |" in row("ER")
+    assert "| <u>80.0±1.00</u> |" in row("CLIB")
+    assert "| 61.0±1.00 |" in row("MIR")
+    assert "| 21.0±1.00 ↓ |" in row("BiC")
+    assert "| 31.0±1.00 |" in row("naive")
+    assert "*floor* |" in row("naive")
+    assert "| 91.0±1.00 |" in row("Oracle")
+    assert "*ceiling* |" in row("Oracle")
+
+
+def test_tables_of_reports_mark_floors_ceilings_and_what_is_below(tmp_path: Path) -> None:
+    (scenario,) = scenarios(load_runs([made(tmp_path)]))
+    table = scenario_table(scenario)
+    rows = {row.label: row.entries[0] for row in table.rows}
+    assert {label for label, entry in rows.items() if entry.below} == {"BiC"}
+    assert {label: entry.place for label, entry in rows.items() if entry.place} == {"ER": 1, "CLIB": 2}
+    assert {"naive (floor)", "Oracle (ceiling)"} <= rows.keys()
+    assert table.notes[0].startswith("↓ below the floor (naive)")
+
+
+def test_labels_of_single_depth_are_scenarios_of_their_own() -> None:
+    titles = [s.title for s in scenarios(load_runs([ROOT / "results" / "study.jsonl"]))]
+    assert any("dual-label" in title for title in titles)
+    assert any("single-label" in title for title in titles)
