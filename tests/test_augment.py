@@ -2,6 +2,8 @@
 
 from collections import Counter
 from itertools import product
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ramify.memory import Batch, Sample, arrived
-from ramify.methods import METHODS
+from ramify.methods import METHODS, Trainer, make_settings, trainer
 from ramify.methods.checks import SIZE, Toy, Watched, learner
 from ramify.networks import ImageInputs, Targets
 from ramify.networks.levels import level_sets
@@ -268,3 +270,59 @@ def test_what_is_not_mixed_stays_as_it_is() -> None:
         images, same = leave(bench, batch, batch.inputs, targets)
         assert images is batch.inputs
         assert same is targets
+
+
+@given(st.integers(0, 2**32), st.lists(st.integers(2, 9), min_size=1, max_size=5))
+def test_batches_are_augmented_together_as_one_by_one(seed: int, sizes: list[int]) -> None:
+    rng = np.random.default_rng(seed)
+    augment: Any = Augment("cifar10")
+    bench = SimpleNamespace(rng=Generators(seed))
+    batches = [
+        arrived([Sample(torch.from_numpy(rng.integers(0, 256, (3, 8, 8), np.uint8)), (0,), 0)] * size)
+        for size in sizes
+    ]
+    before = bench.rng.state()
+    together = augment.together(bench, batches)
+    after = bench.rng.state()
+    bench.rng.restore(before)
+    for batch, ahead in zip(batches, together, strict=True):
+        assert augment(bench, ahead) is ahead.augmented  # and draws nothing
+        assert torch.equal(augment(bench, ahead), augment(bench, batch))
+    assert bench.rng.state() == after
+
+
+@pytest.mark.parametrize("method", ["er", "clib", "pl-fms", "canopy", "mir", "rm"])
+def test_updates_made_ahead_learn_what_single_ones_learn(
+    method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, (40, 3, 16, 16), np.uint8)
+    labels = [[(1, i % 2), (2, i % 5)][: 1 + i % 2] if i % 7 else [] for i in range(40)]
+    tiny = {"name": "resnet18", "width": 0.05}
+    settings = make_settings(memory_size=12, batch_size=8, updates_per_sample=2.5, network=tiny)
+    together, seen = Augment.together, []
+    monkeypatch.setattr(Augment, "together", lambda *a: seen.append(len(a[2])) or together(*a))
+    states = []
+    for limit in (trainer.AHEAD, 0):
+        monkeypatch.setattr(trainer, "AHEAD", limit)
+        made = Trainer(METHODS[method], settings, ImageInputs(16))
+        made.observe(images, labels)
+        states.append(made.state())
+    counts = {"er": 10, "clib": 3, "pl-fms": 10, "canopy": 10, "mir": 0, "rm": 1}
+    assert max(seen, default=0) == counts[method]
+    assert states[0]["updates"] > 10 or method == "rm"
+    same(*states)
+
+
+def same(one: object, other: object) -> None:
+    """Equal to the bit, however nested."""
+    if isinstance(one, dict):
+        assert isinstance(other, dict)
+        assert one.keys() == other.keys()
+        for name in one:
+            same(one[name], other[name])
+    elif isinstance(one, torch.Tensor):
+        assert isinstance(other, torch.Tensor)
+        assert torch.equal(one, other)
+    else:
+        np.testing.assert_equal(one, other)

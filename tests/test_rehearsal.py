@@ -351,3 +351,15 @@ def test_of_arrivals_that_took_one_slot_only_the_last_is_stored(slots):
         one.slot = slot
     wanted = [s if s not in slots[i + 1 :] else -1 for i, s in enumerate(slots)]
     assert arrived(waiting).slots.tolist() == wanted
+
+
+def test_whoever_overrides_compose_says_anew_whether_it_can_be_done_ahead():
+    class Own(HalfAndHalf):
+        def compose(self, bench, arrivals, batch_size):
+            return arrivals
+
+    class Larger(HalfAndHalf):
+        def buffer_size(self, batch_size):
+            return batch_size
+
+    assert (HalfAndHalf.ahead, Own.ahead, Larger.ahead) == (True, False, True)

@@ -76,8 +76,8 @@ def watch_method(clock: Clock, stream: MidStream) -> None:
     keep = recipe.keep
     clock.watch("gather", trainer, "_take")  # the making of samples
     clock.watch("rest", trainer, "_arrive", "update")
-    clock.watch("gather", recipe.rehearse, "compose")
-    clock.watch("augment", trainer, "augment")
+    clock.watch("gather", trainer, "_compose")
+    clock.watch("augment", trainer.augment, "draw", "apply")
     clock.watch("normalise", trainer.inputs, "ready")
     clock.watch("CutMix", trainer, "mix")
     clock.watch("forward", trainer.model, "forward", "remember_statistics", "set_training")

@@ -49,8 +49,9 @@ class MeanAnswers(Stateful):
         logits = forward.logits[like(forward.logits, rows)]
         answers = (logits[:, None] + bench.levels()).softmax(2).nan_to_num().sum(1)
         own = like(logits, labels[rows])
-        present, counts = torch.unique(own, return_counts=True)
-        kept = torch.pow(self.memory, counts.to(answers.dtype))
+        names, counts = np.unique(labels[rows], return_counts=True)
+        present = like(logits, names)
+        kept = torch.pow(self.memory, like(logits, counts).to(answers.dtype))
         self.sums[present] *= kept[:, None]
         self.weight[present] *= kept
         self.sums[:, :classes].index_add_(0, own, answers)

@@ -18,6 +18,7 @@ from ramify.errors import RamifyError
 from ramify.learner import saving
 from ramify.learner.answering import Answering
 from ramify.learner.answering import Decode as Decode
+from ramify.learner.correcting import correct
 from ramify.learner.edits import Editable
 from ramify.learner.history import History
 from ramify.learner.images import Images, as_tensor
@@ -65,7 +66,8 @@ class Learner(Answering, Editable):
 
     `taxonomy`, a tree or what `read_taxonomy` reads, is never shown to the method; it finds the level of a
     label and makes `consistent` predictions. A share `ask` of the samples is asked before it is learned; the
-    latest `log_size` answers of each level are kept and say how far answers can be trusted. Any field of
+    latest `log_size` answers of each level are kept and say how far answers can be trusted. `correct` makes
+    at most `correction` further updates. Any field of
     `Settings` can be given besides (`batch_size=32, augment={"flip": False}`). The defaults suit a CPU;
     `Settings()` has the paper's.
 
@@ -90,6 +92,7 @@ class Learner(Answering, Editable):
         std: Channels | None = None,
         ask: float = 1.0,
         log_size: int = 1000,
+        correction: int = 30,
         **settings: Any,
     ) -> None:
         self._params = {
@@ -106,6 +109,7 @@ class Learner(Answering, Editable):
             "std": std,
             "ask": ask,
             "log_size": log_size,
+            "correction": correction,
             **settings,
         }
         self.image_size = whole("image_size", image_size, 1, MAX_SIZE)
@@ -113,6 +117,7 @@ class Learner(Answering, Editable):
         _refuse_untaught(chosen)
         asked = _settings(chosen, memory_size, network, freeze, settings)
         self._taxonomy = None if taxonomy is None else read_taxonomy(taxonomy)
+        self.correction = whole("correction", correction, 0)
         self.notes: dict[str, Any] = {}
         self._names, self._history = Names(), History()
         own = network if isinstance(network, nn.Module) else None
@@ -150,6 +155,40 @@ class Learner(Answering, Editable):
         `batch_size`) before they are trained on. What cannot be used is refused before anything is learned.
         `ids` name the images and `source` says where they come from, to correct or forget them later.
         """
+        return self._taught(self._trainer.observe, images, labels, level, features, ids, source)
+
+    def correct(
+        self,
+        images: Images | None = None,
+        labels: Iterable[Any] | None = None,
+        level: Levels = None,
+        *,
+        features: Features | None = None,
+        ids: Sequence[str] | None = None,
+        source: str | None = None,
+    ) -> Learner:
+        """Learn from images that were answered wrongly, or to which the answer matters, so that it counts.
+
+        They are learned as by `partial_fit`, at once, and then trained on among stored samples until each
+        label is the best of its level, with at most `correction` updates for each half batch of them. Methods
+        that train to be asked (BiC, GDumb) are only taught.
+        """
+
+        def work(pixels: Tensor, pairs: Sequence[Sequence[tuple[int, Label]]]) -> None:
+            correct(self._trainer, pixels, pairs, self.correction)
+
+        return self._taught(work, images, labels, level, features, ids, source)
+
+    def _taught(
+        self,
+        teach: Callable[[Tensor, list[list[tuple[int, Label]]]], None],
+        images: Images | None,
+        labels: Iterable[Any] | None,
+        level: Levels,
+        features: Features | None,
+        ids: Sequence[str] | None,
+        source: str | None,
+    ) -> Learner:
         if labels is None:
             raise RamifyError("labels are missing; give one for each image, None where an image has none")
         pairs = as_pairs(labels, level, self._trainer.classes, self.taxonomy)
@@ -162,7 +201,7 @@ class Learner(Answering, Editable):
         def work() -> None:
             first = self._trainer.samples
             try:
-                self._trainer.observe(pixels, pairs)
+                teach(pixels, pairs)
             finally:
                 self._names.take(self._trainer, first, called, origin)
 
@@ -294,8 +333,11 @@ class Learner(Answering, Editable):
     ) -> Learner:
         """The learner as it was saved: the next `partial_fit` gives the same weights as without.
 
-        The folder of a run gives a learner with its final network, classes and tree, to ask or to teach on;
-        its memory begins empty. A method or a network that was given as an object must be given again. One
+        The folder of a run gives a learner with its final network, classes and tree, to ask or to teach on by
+        the run's own method and settings; its memory begins empty. A method that needs more than samples to
+        come (GDumb, BiC, Oracle, …) says by which other one the model goes on.
+
+        A method or a network that was given as an object must be given again. One
         that was given by name (`package.module:name`) is imported only with `own_code=True`, for importing
         runs code; naming a `network` (`package.module:factory`) here allows that one.
         """

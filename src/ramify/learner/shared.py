@@ -31,7 +31,12 @@ class SharedTrainer(Trainer):
         super().__init__(*args, **kwargs)
         self.turns, self.log = Turns(), log
 
-    def adopt(self, weights: dict[str, Tensor], classes: Sequence[tuple[int, str]]) -> None:
+    def adopt(
+        self,
+        weights: dict[str, Tensor],
+        classes: Sequence[tuple[int, str]],
+        seen: Sequence[int] | None = None,
+    ) -> None:
         """Take over a network that was trained elsewhere, with the classes of its outputs."""
         if self.method.trains_when_asked:
             raise RamifyError(
@@ -39,6 +44,8 @@ class SharedTrainer(Trainer):
             )
         for level, label in classes:
             self.classes.meet(level, label, when=0)
+        if seen is not None:
+            self.classes.seen[:] = seen
         self.model.restore({"classes": len(classes), "weights": weights})
         self.optimizer.add([])
 

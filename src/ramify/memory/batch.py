@@ -34,6 +34,7 @@ class Batch:
     classes: npt.NDArray[np.int64]  # [n] the class that each counts for, -1 without a label
     slots: Ints  # [n] where in memory each is, -1 for those that are not stored
     arrivals: Ints  # [n] place among the samples that wait for training, -1 for those that have been before
+    augmented: Tensor | None = None  # the inputs, where they were augmented ahead of the update
 
     def __len__(self) -> int:
         return len(self.classes)

@@ -138,7 +138,7 @@ class InClosedForm(Answer):
 
     def __init__(self, gathered: Gathered, solve: Solve) -> None:
         self.gathered, self.solve = gathered, solve
-        self._made_at = -1
+        self._made_at = (-1, -1)
         self._weights: Weights = {}
         self._ties: Ties | None = None
 
@@ -153,7 +153,8 @@ class InClosedForm(Answer):
         return super().ties(trainer) if self._ties is None else self._ties
 
     def _make(self, trainer: Trainer) -> None:
-        if self._made_at == trainer.samples:
+        now = trainer.samples, len(self.gathered)
+        if self._made_at == now:
             return
         waiting = [sample for sample in trainer.waiting if sample.labels]
         self._weights, self._ties = {}, None
@@ -164,16 +165,16 @@ class InClosedForm(Answer):
             self._ties = _ties(trainer, moments, head)
             head = self.solve(moments, trainer.classes, self._ties)
             self._weights = _in_place(trainer, moments, head)
-        self._made_at = trainer.samples
+        self._made_at = now
 
     def follow(self, change: Change) -> None:
         """The head is worked out anew."""
-        self._made_at = -1
+        self._made_at = (-1, -1)
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from `state`."""
         super().restore(state)
-        self._made_at = -1
+        self._made_at = (-1, -1)
 
 
 def _ties(trainer: Trainer, moments: Moments, head: Head) -> Ties:

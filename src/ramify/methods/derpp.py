@@ -48,7 +48,7 @@ class DarkExperience(CrossEntropy):
     def loss(self, bench: Workbench, forward: Forward) -> Tensor:
         """What to minimise; classes that came after a sample was stored do not count for it."""
         batch, logits, targets = forward.batch, forward.logits, forward.targets
-        new, old = np.flatnonzero(batch.arrived), np.flatnonzero(~batch.arrived)
+        new, old = np.flatnonzero(batch.slots < 0), np.flatnonzero(batch.slots >= 0)
         dark, again = old[: len(old) // 2], old[len(old) // 2 :]
         rows = np.arange(len(batch)) if targets.rows is None else targets.rows
         losses = cross_entropy(logits, targets, bench.levels)

@@ -46,6 +46,7 @@ from ramify.typed import whole
 Label = tuple[int, Any]  # level and label
 Ints = npt.NDArray[np.int64]
 TAKEN = 32  # samples that are made ready to be kept at a time
+AHEAD = 2 * 2**20  # bytes of images that are augmented together; larger ones gain nothing by it
 
 
 class Trainer(Workbench):
@@ -158,16 +159,27 @@ class Trainer(Workbench):
         """Train on what has arrived since the last update, then let the memory have it."""
         if not self.waiting:
             return
-        arrivals, rehearse = arrived(self.waiting), self.recipe.rehearse
-        self.due = rehearse.updates_due(self.credit)
+        arrivals = arrived(self.waiting)
+        self.due = self.recipe.rehearse.updates_due(self.credit)
         self.credit = max(0.0, self.credit - self.due)
         labelled = self.memory.size > 0 or any(sample.labels for sample in self.waiting)
-        while self.due:
-            self.due -= 1
-            if labelled:  # else there is nothing to learn yet
-                self.update(rehearse.compose(self, arrivals, self.settings.batch_size))
+        while self.due and labelled:  # else there is nothing to learn yet
+            for batch in self._compose(arrivals):
+                self.due -= 1
+                self.update(batch)
+        self.due = 0
         self.recipe.keep.settle(self, self.waiting)
         self.waiting.clear()
+
+    def _compose(self, arrivals: Batch) -> list[Batch]:
+        """The batches of the next updates: of several, where they can be made ahead and together."""
+        size, rehearse = self.settings.batch_size, self.recipe.rehearse
+        if not rehearse.ahead or not isinstance(self.augment, Augment):
+            return [rehearse.compose(self, arrivals, size)]
+        count = max(1, AHEAD // (size * arrivals.inputs[0].nbytes))
+        batches = [rehearse.compose(self, arrivals, size) for _ in range(min(self.due, count))]
+        learned = all(len(batch) > 1 and (batch.labels >= 0).any() for batch in batches)
+        return self.augment.together(self, batches) if learned else batches
 
     def task_end(self) -> None:
         """Tell a method that is not task-free that a task is over."""

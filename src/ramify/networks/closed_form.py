@@ -94,8 +94,9 @@ class Gathered(Stateful):
         self.rows: npt.NDArray[Any] = np.zeros((0, 0), np.float32)  # of the block that is not full yet
         self.owners: Ints = np.zeros(0, np.int64)
 
-    def __bool__(self) -> bool:
-        return bool(len(self.owners) or len(self.counts))
+    def __len__(self) -> int:
+        """Rows taken in so far."""
+        return int(self.counts.sum()) + len(self.owners)
 
     @property
     def nbytes(self) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from ramify.classes import Classes
@@ -96,9 +97,10 @@ class Targets:
 
 def cross_entropy(logits: Tensor, targets: Targets, levels: LevelMask) -> Tensor:
     """Cross-entropy of each group on the head of its level, among the classes seen: [groups]."""
-    losses = -_log_probabilities(logits, targets, levels).gather(1, like(logits, targets.classes))
+    log, classes = _log_probabilities(logits, targets, levels), like(logits, targets.classes)
     if targets.weights is None:
-        return losses[:, 0]
+        return F.nll_loss(log, classes[:, 0], reduction="none")
+    losses = -log.gather(1, classes)
     return (losses * like(logits, targets.weights)).sum(1)
 
 

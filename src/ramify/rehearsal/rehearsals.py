@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,18 @@ Floats = npt.NDArray[np.float64]
 
 
 class Rehearsal(Stateful):
-    """Composes the batch of each update from the stream buffer and the memory."""
+    """Composes the batch of each update from the stream buffer and the memory.
+
+    Where it is composed `ahead`, neither the model nor anything that updates change has a say in it: then the
+    batches of one training call are made together. Whoever overrides `compose` says so anew.
+    """
+
+    ahead: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "compose" in vars(cls) and "ahead" not in vars(cls):
+            cls.ahead = False
 
     def __init__(self, rng: np.random.Generator) -> None:
         self.rng = rng
@@ -41,6 +52,8 @@ class Rehearsal(Stateful):
 class HalfAndHalf(Rehearsal):
     """ER: all of the stream buffer and as many samples from memory."""
 
+    ahead = True
+
     def compose(self, bench: Workbench, arrivals: Batch, batch_size: int) -> Batch:
         """The batch of one update."""
         return self.fill(bench, arrivals, batch_size)
@@ -48,6 +61,8 @@ class HalfAndHalf(Rehearsal):
 
 class ArrivalsOnly(Rehearsal):
     """Batches of the stream alone: nothing is rehearsed."""
+
+    ahead = True
 
     def buffer_size(self, batch_size: int) -> int:
         """A whole batch of arrivals."""
@@ -77,6 +92,8 @@ class Nothing(StreamOnly):
 class MemoryOnly(Rehearsal):
     """CLIB: batches from memory alone, as soon as there is credit for an update."""
 
+    ahead = True
+
     def buffer_size(self, batch_size: int) -> int:
         """Each sample counts at once."""
         return 1
@@ -94,6 +111,8 @@ class Flexible(Rehearsal):
     together. The draw is made anew at each update; the first stream batch of all is taken whole. `rule`: T as
     given, or divided by the number of classes seen.
     """
+
+    ahead = True
 
     def __init__(
         self, rng: np.random.Generator, horizon: float, rule: Literal["fixed", "per-class"] = "fixed"

@@ -45,6 +45,7 @@ FILES = (
     "stream.safetensors",
     "taxonomy.csv",
 )
+SUMS = "sums."  # in model.safetensors, before the names of what a method in closed form has gathered
 NEW = ".new"  # folder in which the files that begin a run are written
 Ints = npt.NDArray[np.int64]
 

@@ -21,7 +21,7 @@ from ramify.methods import Trainer, find_method
 from ramify.networks import ImageInputs
 from ramify.runs.answers import take
 from ramify.runs.config import Config
-from ramify.runs.folder import RunFolder
+from ramify.runs.folder import SUMS, RunFolder
 from ramify.runs.inputs import prepare_inputs
 from ramify.runs.result import Result
 from ramify.state import State
@@ -270,10 +270,18 @@ class Run:
             "network": asdict(self.config.network),
             **self._takes(),
             "classes": names,
+            "seen": classes.seen.tolist(),
         }
         self.trainer.prepare()
         weights = {n: value.detach().cpu().contiguous() for n, value in self.trainer.weights().items()}
-        return weights, about
+        return weights | self._sums(), about
+
+    def _sums(self) -> dict[str, torch.Tensor]:
+        """What a method in closed form has gathered: it can be taught on by it."""
+        if not self.trainer.method.closed_form:
+            return {}
+        gathered: State = self.trainer.recipe.keep.state()["gathered"]
+        return {f"{SUMS}{name}": torch.from_numpy(values) for name, values in gathered.items()}
 
     def _takes(self) -> dict[str, object]:
         """What the network takes: images, by way of an encoder or not, or features."""

@@ -198,8 +198,8 @@ class Doors:
         """Take an image with its labels; it is on the disk when this is answered."""
         labels = self._labels(request)
         pixels = await self._pixels(request)
-        grows = _one(request, "new") in ("1", "true", "yes")
-        what = Taught(pixels, labels, _one(request, "key"), grows, _one(request, "source"))
+        grows, corrects = (_one(request, name) in ("1", "true", "yes") for name in ("new", "correct"))
+        what = Taught(pixels, labels, _one(request, "key"), grows, _one(request, "source"), corrects)
         receipt: Receipt = await asyncio.wrap_future(self.service.teaching.accept(what)[0])
         self.service.asked.drop(name_of(pixels))
         found = {"number": receipt.number, "ahead": receipt.ahead, "again": receipt.again}

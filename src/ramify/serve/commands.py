@@ -24,13 +24,17 @@ Pairs = tuple[tuple[int, Label], ...]
 
 @dataclass(frozen=True)
 class Taught:
-    """An image with its labels, coarsest first. `grows`: labels that the tree lacks are put into it."""
+    """An image with its labels, coarsest first. `grows`: labels that the tree lacks are put into it.
+
+    `corrects`: it is trained on until it is answered so.
+    """
 
     pixels: NDArray[np.uint8]
     labels: Pairs
     key: str | None = None
     grows: bool = False
     source: str | None = None
+    corrects: bool = False
 
     def check(self, learner: Learner) -> None:
         """Refuse what cannot be learned."""
@@ -43,7 +47,13 @@ class Taught:
 
     def entry(self) -> Entry:
         """As the journal keeps it."""
-        about = {"labels": self.labels, "key": self.key, "grows": self.grows, "source": self.source}
+        about = {
+            "labels": self.labels,
+            "key": self.key,
+            "grows": self.grows,
+            "source": self.source,
+            "corrects": self.corrects,
+        }
         return Entry({"do": "learn"} | about, self.pixels.tobytes())
 
     def carry_out(self, learner: Learner) -> None:
@@ -51,7 +61,8 @@ class Taught:
         if self.grows and learner.taxonomy is not None:
             learner.taxonomy = grown(learner.taxonomy, self.labels)
         images, told = torch.tensor(self.pixels)[None], [dict(self.labels)]
-        learner.partial_fit(images, told, ids=None if self.key is None else [self.key], source=self.source)
+        teach = learner.correct if self.corrects else learner.partial_fit
+        teach(images, told, ids=None if self.key is None else [self.key], source=self.source)
 
 
 @dataclass(frozen=True)
@@ -111,7 +122,7 @@ def command(entry: Entry, image_size: int) -> Command:
         )
     pixels = np.frombuffer(entry.data, np.uint8).reshape(3, image_size, image_size).copy()
     labels = tuple((int(level), label) for level, label in about["labels"])
-    return Taught(pixels, labels, about["key"], about["grows"], about["source"])
+    return Taught(pixels, labels, about["key"], about["grows"], about["source"], about.get("corrects", False))
 
 
 def grown(tree: Taxonomy, labels: Iterable[tuple[int, Label]]) -> Taxonomy:

@@ -81,6 +81,7 @@ def _paths() -> Table:
                     ),
                     _query("source", "where it comes from, to forget all of it later", {"type": "string"}),
                     _query("new", "1: put labels that the given tree lacks into it", {"enum": ["1"]}),
+                    _query("correct", "1: train on it until it is answered so", {"enum": ["1"]}),
                     again,
                 ],
                 image,

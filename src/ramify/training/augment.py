@@ -1,6 +1,7 @@
 """Augmentation of whole uint8 batches: random crop, horizontal flip, AutoAugment."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -46,8 +47,8 @@ class Augment:
     """Random crop, horizontal flip, then a sub-policy of AutoAugment, drawn for each image.
 
     `autoaugment` is "cifar10", "imagenet" or None (none). Images are uint8 [B, 3, H, W] on any device.
-    Small images cost by the call, not by the image: augment the batches of several updates together if they
-    are known.
+    Small images cost by the call, not by the image: the batches of several updates are augmented `together`
+    if they are known.
     """
 
     autoaugment: AutoAugmentName | None = None
@@ -70,7 +71,18 @@ class Augment:
 
     def __call__(self, bench: Workbench, batch: Batch) -> Tensor:
         """Augment a batch with fresh choices."""
+        if batch.augmented is not None:
+            return batch.augmented
         return self.apply(batch.inputs, self.draw(len(batch), bench.rng["augment"]))
+
+    def together(self, bench: Workbench, batches: Sequence[Batch]) -> list[Batch]:
+        """The batches, augmented in one go by the choices that each of them would have drawn."""
+        draws = [self.draw(len(batch), bench.rng["augment"]) for batch in batches]
+        names = ("top", "left", "flip", "outcome")
+        joined = Draw(*(np.concatenate([getattr(draw, name) for draw in draws]) for name in names))
+        images = self.apply(torch.cat([batch.inputs for batch in batches]), joined)
+        parts = torch.split(images, [len(batch) for batch in batches])
+        return [replace(batch, augmented=part) for batch, part in zip(batches, parts, strict=True)]
 
 
 def as_it_is(bench: Workbench, batch: Batch) -> Tensor:

@@ -20,13 +20,14 @@ export const undo = () => post("/undo");
 export const edit = (what) => post("/edit", JSON.stringify(what), { "Content-Type": "application/json" });
 
 // `labels`: [level, label] pairs. The image is one that was asked about, by its name, or a file.
-export function learn(image, labels, grows) {
+export function learn(image, labels, grows, corrects) {
   const query = new URLSearchParams();
   for (const [level, label] of labels) {
     query.append("label", label);
     query.append("level", level);
   }
   if (grows) query.append("new", "1");
+  if (corrects) query.append("correct", "1"); // trained on until it is answered so
   if (typeof image === "string") query.append("image", image);
   return post(`/learn?${query}`, typeof image === "string" ? undefined : image);
 }

@@ -121,6 +121,8 @@ function next() {
 async function teach(labels, grows = false) {
   const photo = current;
   const words = labels.map(([, label]) => label).join(" › ");
+  const said = new Map((photo.answer?.path ?? []).map((step) => [step.level, String(step.label)]));
+  const corrects = labels.some(([level, label]) => said.get(level) !== String(label));
   try {
     if (!photo.blob) { // it leaves the server's queue
       photo.blob = await (await fetch(photo.url)).blob();
@@ -128,10 +130,10 @@ async function teach(labels, grows = false) {
     }
     let receipt;
     try {
-      receipt = await learn(photo.image ?? photo.blob, labels, grows);
+      receipt = await learn(photo.image ?? photo.blob, labels, grows, corrects);
     } catch (error) {
       if (error.status !== 404) throw error;
-      receipt = await learn(photo.blob, labels, grows); // the server keeps only the last ones
+      receipt = await learn(photo.blob, labels, grows, corrects); // the server keeps only the last ones
     }
     photo.taught = words;
     if (!photos.includes(photo)) photos.unshift(photo);
