@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from ramify.errors import RamifyError
 from ramify.streams.draws import Arrivals, draw_shuffle
 from ramify.streams.imbalance import long_tail
 from ramify.streams.moves import Eras
-from ramify.streams.setup import SETUPS, Setup, find_setup, recorded
+from ramify.streams.setup import SETUPS, Setup, find_setup
 from ramify.streams.stream import Stream, labels_of
 from ramify.taxonomy import IntArray, Taxonomy
 from ramify.typed import Typed, whole, whole_seed
@@ -53,8 +54,9 @@ def build_stream(
     rng = np.random.Generator(np.random.PCG64(seed))
     seen = kept if there is None else kept[there]
     with _blamed(rule):
-        count = whole("tasks", rule.tasks(tree, own) if tasks is None else tasks, 0)
-        rule.check(count, tree, own)
+        count = whole("tasks", rule.tasks(tree, own) if tasks is None else tasks, 1)
+        if rule.check is not None:
+            rule.check(count, tree, own)
         image, level, task, *within = map(np.asarray, rule.arrivals(seen, tree, rng, count, own))
         moves = () if rule.moves is None else tuple(rule.moves(tree, rng, count, own))
     _check(rule, (image, level, task, *within[:1]), (len(seen), tree.depth, count))
@@ -80,7 +82,11 @@ def build_stream(
         taxonomy=taxonomy.fingerprint,
         images=len(all_leaves),
         moves=moves,
-        settings=recorded(count, own) | ({} if imbalance is None else {"imbalance": float(imbalance)}),
+        settings={
+            "tasks": count,
+            **({} if own is None else asdict(own)),
+            **({} if imbalance is None else {"imbalance": float(imbalance)}),
+        },
     )
 
 
