@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -25,10 +25,9 @@ from ramify.typed import from_dict
 
 Ints = npt.NDArray[np.int64]
 SUBSET_SEED = 0  # the periodic evaluations of all runs use the same images
-
-
-TRUE = ", true tree"  # behind the name of a decoding that reads through the dataset's tree
 HEADS = "heads"
+Reading = tuple[str, Taxonomy | None]
+"""A decoding, and the tree that it reads through; None: the one that the learner has found."""
 
 
 class Answering(Protocol):
@@ -36,8 +35,8 @@ class Answering(Protocol):
 
     classes: Classes
 
-    def answer(self, inputs: npt.NDArray[Any], decodings: Sequence[str], tree: Taxonomy) -> dict[str, Ints]:
-        """For each decoding the class of each level met, [n, levels met], -1 for no answer."""
+    def answer(self, inputs: npt.NDArray[Any], readings: Mapping[str, Reading]) -> dict[str, Ints]:
+        """For each reading the class of each level met, [n, levels met], -1 for no answer."""
         ...
 
 
@@ -96,8 +95,11 @@ class Evaluator:
         tree = self.eras.trees[era]
         asked = self.all if whole else self.subset
         images = self.images if len(asked) == len(self.all) else self.images[asked]
-        ways = [*DECODINGS, *(f"{name}{TRUE}" for name in DECODINGS if name != HEADS)]
-        answers = learner.answer(images, ways if every_way else [self.decode], tree)
+        readings: dict[str, Reading] = {self.decode: (self.decode, None)}
+        if every_way:
+            readings = {way: (way, None) for way in DECODINGS}
+            readings |= {f"{way}, true tree": (way, tree) for way in DECODINGS if way != HEADS}
+        answers = learner.answer(images, readings)
         classes = learner.classes
         predictions = np.full((len(asked), self.tree.depth), -1, np.int64)
         labels = np.array([*classes.labels, -1], np.int64)
