@@ -15,10 +15,10 @@ from ramify.errors import RamifyError
 from ramify.learner import verbs
 from ramify.learner.history import Entry, History, Undo, difference, digest, patched
 from ramify.learner.labels import Label, refuse_missing
+from ramify.learner.refit import answers, carry_over
+from ramify.learner.relabel import Edit, apply, stored, stores
 from ramify.learner.samples import Names, Stored
 from ramify.learner.verbs import LEAST, Done
-from ramify.methods.editing import Edit, apply, stored, stores
-from ramify.methods.refit import answers, carry_over
 from ramify.taxonomy import Taxonomy
 from ramify.typed import shown
 
