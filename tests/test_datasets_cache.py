@@ -239,7 +239,7 @@ def test_many_broken_images_stay_one_short_line(tmp_path):
 
 
 def test_a_full_disk_is_said_beforehand(tmp_path, monkeypatch):
-    monkeypatch.setattr(build.shutil, "disk_usage", lambda _: SimpleNamespace(free=10))
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=10))
     with pytest.raises(RamifyError, match=r"has 10 bytes free, the decoded images need 10\.0 kB"):
         make(tmp_path)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import shutil
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -25,19 +24,18 @@ from ramify.datasets.cache import (
     Meta,
     Origin,
     RawImages,
-    digest,
     write_names,
 )
 from ramify.datasets.decode import BrokenImage, quiet_pillow
+from ramify.datasets.places import SECONDS_BETWEEN_SAVES, check_space, put_in_place
 from ramify.datasets.progress import progress_bar
 from ramify.errors import RamifyError
-from ramify.files import read_json, sync, write_atomic
+from ramify.files import digest, read_json, write_atomic
 from ramify.taxonomy import write_taxonomy
-from ramify.typed import amount, from_dict, to_dict
+from ramify.typed import from_dict, to_dict
 
 HEADER_BYTES = 128
 CHUNK_BYTES = 2**21
-SECONDS_BETWEEN_SAVES = 2.0
 NAMES_IN_ERROR = 10
 
 Chunk = tuple[NDArray[np.uint8], list[BrokenEntry]]
@@ -88,10 +86,7 @@ def build(folder: Path, origin: Origin, size: int, progress: bool, skip_broken: 
         if not skip_broken:
             raise broken_error(origin.name, broken, partial)
     _finish(partial, contents, splits, size, state)
-    if folder.exists():
-        shutil.rmtree(folder)
-    partial.rename(folder)
-    sync(folder.parent)
+    put_in_place(partial, folder)
 
 
 def broken_error(name: str, broken: Sequence[BrokenEntry], folder: Path) -> RamifyError:
@@ -201,8 +196,6 @@ def _finish(
     meta = Meta(FORMAT, checksums, all_broken, contents.notes, contents.warnings)
     write_atomic(partial / "cache.json", json.dumps(to_dict(meta), indent=1))
     (partial / "state.json").unlink()
-    for path in partial.iterdir():
-        sync(path)
 
 
 def _header(shape: tuple[int, ...]) -> bytes:
@@ -214,13 +207,3 @@ def _header(shape: tuple[int, ...]) -> bytes:
         raise RamifyError(f"an array of shape {shape} is too large for a cache")
     length = (HEADER_BYTES - 10).to_bytes(2, "little")
     return text[:8] + length + text[10:].ljust(HEADER_BYTES - 11) + b"\n"
-
-
-def check_space(folder: Path, needed: int, what: str) -> None:
-    """Refuse to begin what the disk has no room for."""
-    free = shutil.disk_usage(folder).free
-    if needed > free:
-        raise RamifyError(
-            f"{folder.parent} has {amount(free)} free, {what} need {amount(needed)}: "
-            "choose another place with RAMIFY_DATA or --data-dir, or a smaller image size"
-        )

@@ -81,13 +81,8 @@ def _origin(folder: Path, mats: Sequence[str], images: Sequence[str]) -> Origin:
 
     def contents() -> Contents:
         rows = read_annotations([folder / mat for mat in mats])
-        paths = [row.path for row in rows]
-        return assemble(
-            [(row.label,) for row in rows],
-            [row.part for row in rows],
-            lambda picked, leaves: FileImages(folder, [paths[i] for i in picked], leaves),
-            str(folder),
-        )
+        images = FileImages.chosen(folder, [row.path for row in rows])
+        return assemble([(row.label,) for row in rows], [row.part for row in rows], images, str(folder))
 
     return Origin("stanford-cars", {"files": stamps(folder, [*mats, *files])}, contents)
 

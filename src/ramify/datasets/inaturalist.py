@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ramify.datasets.cache import Contents, Origin
-from ramify.datasets.fetch import Archive, Publisher
+from ramify.datasets.fetch import Download, Publisher
 from ramify.datasets.listing import FileImages, stamps
 from ramify.datasets.lists import inside
 from ramify.datasets.registry import Source
@@ -51,8 +51,8 @@ class Edition:
         return Origin(self.name, key, lambda: _contents(folder, self))
 
 
-def _archive(year: int, name: str, md5: str | None) -> Archive:
-    return Archive(f"{URL}{year}/{name}.tar.gz", md5, name)
+def _archive(year: int, name: str, md5: str | None) -> Download:
+    return Download(f"{URL}{year}/{name}.tar.gz", md5, name)
 
 
 # The publisher states no checksum for the category names of 2019, 13 kB; their counts are checked instead.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 from ramify.datasets.cache import Contents, Origin
-from ramify.datasets.fetch import Archive, Publisher
+from ramify.datasets.fetch import Download, Publisher
 from ramify.datasets.listing import FileImages, image_files, stamps
 from ramify.datasets.registry import Source
 from ramify.datasets.splits import assemble
@@ -22,8 +23,8 @@ PUBLISHER = Publisher(
     "https://github.com/brendenlake/omniglot",
     "MIT",
     (
-        Archive(f"{URL}images_background.zip", "68d2efa1b9178cc56df9314c21c6e718", PARTS[0]),
-        Archive(f"{URL}images_evaluation.zip", "6b91aef0f799c5bb55b94e3f2daec811", PARTS[1]),
+        Download(f"{URL}images_background.zip", "68d2efa1b9178cc56df9314c21c6e718", PARTS[0]),
+        Download(f"{URL}images_evaluation.zip", "6b91aef0f799c5bb55b94e3f2daec811", PARTS[1]),
     ),
     "16 MB",
 )
@@ -49,17 +50,17 @@ def _contents(folder: Path, files: list[tuple[str, ...]]) -> Contents:
         if len(path) != 4:
             raise RamifyError(f"{folder / Path(*path)}: expected PART/ALPHABET/CHARACTER/IMAGE.png")
     paths = ["/".join(path) for path in files]
-    contents = assemble(
+    found = assemble(
         [(alphabet, f"{alphabet} {character}") for _, alphabet, character, _ in files],
         ["train" if _drawer(folder, path) <= TRAIN_DRAWERS else "test" for path in paths],
-        lambda picked, leaves: FileImages(folder, [paths[i] for i in picked], leaves),
+        FileImages.chosen(folder, paths),
         str(folder),
     )
     note = (
         f"split by drawer: of each character's 20 drawings, 1 to {TRAIN_DRAWERS} train and the others test; "
         "the alphabets of background and evaluation are both learned"
     )
-    return Contents(contents.taxonomy, contents.train, contents.test, notes=(note,))
+    return replace(found, notes=(note,))
 
 
 def _drawer(folder: Path, path: str) -> int:

@@ -1,9 +1,20 @@
-"""Where datasets and their decoded images lie."""
+"""Where datasets lie, and the folders of what is made of them: once, and whole or not at all."""
 
 from __future__ import annotations
 
 import os
+import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
+
+from ramify.errors import RamifyError
+from ramify.files import sync
+from ramify.locks import hold
+from ramify.typed import amount
+
+T = TypeVar("T")
+SECONDS_BETWEEN_SAVES = 2.0  # of how far the making has come
 
 
 def user_cache() -> Path:
@@ -20,3 +31,44 @@ def kept(root: Path, what: str) -> Path:
     """A folder for what is made: below the data folder, or the user's cache where that is read-only."""
     nearest = next(p for p in (root, *root.absolute().parents) if p.exists())
     return (root if os.access(nearest, os.W_OK) else user_cache()) / what
+
+
+def open_or_make(folder: Path, opened: Callable[[], T | None], make: Callable[[], None], what: str) -> T:
+    """What a folder holds, made first where it is not there; of two processes one makes, the other waits."""
+    found = opened()
+    if found is None:
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            with hold(folder.with_name(f".{folder.name}.lock")):
+                found = opened()
+                if found is None:
+                    make()
+                    found = opened()
+        except OSError as error:
+            raise RamifyError(
+                f"cannot write {what} to {folder.parent}: {error.strerror or error}; choose another place "
+                "with RAMIFY_DATA or --data-dir"
+            ) from error
+    if found is None:
+        raise RamifyError(f"{what} in {folder} cannot be read back: check the disk")
+    return found
+
+
+def put_in_place(partial: Path, folder: Path) -> None:
+    """Let a folder that is finished appear, in the place of any other."""
+    for path in partial.iterdir():
+        sync(path)
+    if folder.exists():
+        shutil.rmtree(folder)
+    partial.rename(folder)
+    sync(folder.parent)
+
+
+def check_space(folder: Path, needed: int, what: str) -> None:
+    """Refuse to begin what the disk has no room for."""
+    free = shutil.disk_usage(folder).free
+    if needed > free:
+        raise RamifyError(
+            f"{folder.parent} has {amount(free)} free, {what} need {amount(needed)}: "
+            "choose another place with RAMIFY_DATA or --data-dir, or a smaller image size"
+        )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,12 +14,11 @@ import numpy as np
 from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
-from ramify.datasets.build import SECONDS_BETWEEN_SAVES, check_space
-from ramify.datasets.cache import SPLITS, digest
+from ramify.datasets.cache import SPLITS
+from ramify.datasets.places import SECONDS_BETWEEN_SAVES, check_space, open_or_make, put_in_place
 from ramify.datasets.progress import progress_bar
 from ramify.errors import RamifyError
-from ramify.files import read_json, sync, write_atomic
-from ramify.locks import hold
+from ramify.files import digest, read_json, write_atomic
 from ramify.typed import from_dict, to_dict
 
 FORMAT = 1
@@ -48,7 +46,7 @@ class TableMeta:
 
 
 @dataclass
-class Progress:
+class Made:
     """How far the making has come."""
 
     rows: dict[str, int] = field(default_factory=dict)
@@ -69,27 +67,11 @@ def folder_of(root: Path, name: str, key: Mapping[str, Any]) -> Path:
     return root / f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
-def open_or_make(folder: Path, splits: Mapping[str, Rows], title: str, progress: bool) -> Tables:
+def tables_in(folder: Path, splits: Mapping[str, Rows], title: str, progress: bool) -> Tables:
     """The tables in `folder`, made first where there are none."""
-    found = _open(folder, splits)
-    if found is None:
-        try:
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            with hold(
-                folder.with_name(f".{folder.name}.lock")
-            ):  # of two processes one makes, the other waits
-                found = _open(folder, splits)
-                if found is None:
-                    _make(folder, splits, title, progress)
-                    found = _open(folder, splits)
-        except OSError as error:
-            raise RamifyError(
-                f"cannot write features to {folder.parent}: {error.strerror or error}; choose another place "
-                "with RAMIFY_DATA or --data-dir"
-            ) from error
-    if found is None:
-        raise RamifyError(f"the features in {folder} cannot be read back: check the disk")
-    return found
+    return open_or_make(
+        folder, lambda: _open(folder, splits), lambda: _make(folder, splits, title, progress), "the features"
+    )
 
 
 def _open(folder: Path, splits: Mapping[str, Rows]) -> Tables | None:
@@ -98,10 +80,7 @@ def _open(folder: Path, splits: Mapping[str, Rows]) -> Tables | None:
         arrays = {name: open_memmap(folder / f"{name}.npy", mode="r") for name in SPLITS}
     except Exception:  # numpy has many words for a damaged file; whatever is wrong, it is made anew
         return None
-    whole = all(
-        arrays[name].shape == (rows.count, *rows.shape) and arrays[name].dtype == rows.dtype
-        for name, rows in splits.items()
-    )
+    whole = all(_fits(arrays[name], rows) for name, rows in splits.items())
     return Tables(arrays, meta) if whole and meta.format == FORMAT else None
 
 
@@ -115,38 +94,33 @@ def _make(folder: Path, splits: Mapping[str, Rows], title: str, progress: bool) 
     with progress_bar(title, total, there, progress) as advance:
         for name, rows in splits.items():
             _write(partial, name, rows, done, advance)
-    skip = {name: _header_bytes(partial / f"{name}.npy") for name in splits}
-    checksums = {name: digest(partial / f"{name}.npy", skip=skip[name]) for name in splits}
+    files = {name: partial / f"{name}.npy" for name in splits}
+    checksums = {n: digest(path, skip=int(open_memmap(path, mode="r").offset)) for n, path in files.items()}
     meta = TableMeta(FORMAT, checksums, round(done.seconds, 3))
     write_atomic(partial / "table.json", json.dumps(to_dict(meta), indent=1))
     (partial / "progress.json").unlink()
-    for path in partial.iterdir():
-        sync(path)
-    if folder.exists():
-        shutil.rmtree(folder)
-    partial.rename(folder)
-    sync(folder.parent)
+    put_in_place(partial, folder)
 
 
-def _read_progress(partial: Path, splits: Mapping[str, Rows]) -> Progress:
+def _read_progress(partial: Path, splits: Mapping[str, Rows]) -> Made:
     """How far an earlier call came; nothing, where its rows are not all there."""
     try:
-        found = from_dict(Progress, read_json(partial / "progress.json"), "progress.json")
+        found = from_dict(Made, read_json(partial / "progress.json"), "progress.json")
         fits = found.rows.keys() == splits.keys() and all(
-            0 <= found.rows[n] <= rows.count and (found.rows[n] == 0 or _fits(partial / f"{n}.npy", rows))
+            0 <= found.rows[n] <= rows.count
+            and (found.rows[n] == 0 or _fits(open_memmap(partial / f"{n}.npy", mode="r"), rows))
             for n, rows in splits.items()
         )
     except (OSError, ValueError, RamifyError):
         fits = False
-    return found if fits else Progress(dict.fromkeys(splits, 0))
+    return found if fits else Made(dict.fromkeys(splits, 0))
 
 
-def _fits(path: Path, rows: Rows) -> bool:
-    array = open_memmap(path, mode="r")
+def _fits(array: NDArray[Any], rows: Rows) -> bool:
     return array.shape == (rows.count, *rows.shape) and array.dtype == rows.dtype
 
 
-def _write(partial: Path, name: str, rows: Rows, done: Progress, advance: Callable[[int], None]) -> None:
+def _write(partial: Path, name: str, rows: Rows, done: Made, advance: Callable[[int], None]) -> None:
     path, start = partial / f"{name}.npy", done.rows[name]
     mode = "r+" if start else "w+"
     array = open_memmap(
@@ -172,8 +146,3 @@ def _write(partial: Path, name: str, rows: Rows, done: Progress, advance: Callab
                 saved = time.monotonic()
     finally:
         save()
-
-
-def _header_bytes(path: Path) -> int:
-    array = open_memmap(path, mode="r")
-    return int(array.offset)
