@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ramify.reports.figures.theme import HEAT
-from ramify.reports.markup import Markup, el
+from ramify.reports.markup import Markup, el, number
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -30,6 +31,30 @@ def heat_uri(shares: npt.NDArray[np.float64], dark: bool = False) -> str:
 def heat_image(shares: npt.NDArray[np.float64], x: float, y: float, width: float, height: float) -> Markup:
     """The heat map in a rectangle of a panel."""
     return _image(heat_uri(shares), x, y, width, height, class_="heat")
+
+
+def heat_hover(
+    blocks: Sequence[Sequence[float]],
+    names: tuple[Sequence[str], Sequence[str]],
+    ends: tuple[float, float],
+    scale: float,
+    unit: str,
+) -> dict[str, object]:
+    """What the page needs to name the cell under the pointer: blocks (top, bottom, first row, rows), names.
+
+    A cell of full opacity is worth `scale`.
+    """
+    rows, columns = names
+    return {
+        "kind": "heat",
+        "blocks": json.dumps(blocks),
+        "rows": json.dumps(rows),
+        "columns": json.dumps(columns),
+        "left": number(ends[0]),
+        "right": number(ends[1]),
+        "scale": scale,
+        "unit": unit,
+    }
 
 
 def tinted_image(
