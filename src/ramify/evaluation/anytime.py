@@ -26,6 +26,7 @@ from ramify.typed import from_dict
 Ints = npt.NDArray[np.int64]
 SUBSET_SEED = 0  # the periodic evaluations of all runs use the same images
 HEADS = "heads"
+TRUE = ", true tree"  # behind the name of a decoding that reads through the dataset's tree
 Reading = tuple[str, Taxonomy | None]
 """A decoding, and the tree that it reads through; None: the one that the learner has found."""
 
@@ -98,7 +99,7 @@ class Evaluator:
         readings: dict[str, Reading] = {self.decode: (self.decode, None)}
         if every_way:
             readings = {way: (way, None) for way in DECODINGS}
-            readings |= {f"{way}, true tree": (way, tree) for way in DECODINGS if way != HEADS}
+            readings |= {f"{way}{TRUE}": (way, tree) for way in DECODINGS if way != HEADS}
         answers = learner.answer(images, readings)
         classes = learner.classes
         predictions = np.full((len(asked), self.tree.depth), -1, np.int64)

@@ -22,7 +22,7 @@ from ramify.runs.presets import resolve
 from ramify.runs.result import Result
 from ramify.runs.run import evaluated_at, prepare_dataset, prepare_stream
 from ramify.streams import Stream
-from ramify.sweeps.words import amount, duration, size
+from ramify.sweeps.words import duration, rounded, size
 
 BACKWARD = 2  # a backward pass costs about two forward passes
 
@@ -173,7 +173,7 @@ class Totals:
             "examined in memory": self.images_memory,
             "evaluated": self.images_evaluation,
         }
-        counts = ", ".join(f"{amount(count)} {what}" for what, count in images.items())
+        counts = ", ".join(f"{rounded(count)} {what}" for what, count in images.items())
         return (
             f"{self.runs} runs: {duration(self.seconds)} of computing; images: {counts}; "
             f"at most {size(self.peak_memory)} a run"
