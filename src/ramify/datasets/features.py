@@ -18,7 +18,7 @@ from ramify.datasets.columns import FOUND, label_texts, named_parts, table_label
 from ramify.datasets.listing import stamps
 from ramify.datasets.parquet import ParquetTable, open_parquet, parquet_files, parts_of
 from ramify.datasets.splits import Labels, divide
-from ramify.datasets.table import Rows
+from ramify.datasets.table import Chunk, Rows
 from ramify.errors import RamifyError
 
 COLUMNS = ("features", "embeddings", "feature", "embedding")
@@ -73,8 +73,8 @@ class FeatureFile:
             for name, rows in self._rows.items()
         }
 
-    def _maker(self, rows: NDArray[np.int64]) -> Callable[[int, int], NDArray[Any]]:
-        def make(start: int, stop: int) -> NDArray[Any]:
+    def _maker(self, rows: NDArray[np.int64]) -> Callable[[int, int], Chunk]:
+        def make(start: int, stop: int) -> Chunk:
             chosen = rows[start:stop]
             values: NDArray[Any] = self._values[chosen]
             bad = np.flatnonzero(~np.isfinite(values).all(1))
@@ -82,7 +82,7 @@ class FeatureFile:
                 raise RamifyError(
                     f"{self.path}: the features of row {chosen[bad[0]]} are not all finite; take it out"
                 )
-            return values
+            return values, []
 
         return make
 

@@ -9,12 +9,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from ramify.errors import RamifyError
-from ramify.files import sync
 from ramify.locks import hold
 from ramify.typed import amount
 
 T = TypeVar("T")
-SECONDS_BETWEEN_SAVES = 2.0  # of how far the making has come
 
 
 def user_cache() -> Path:
@@ -52,16 +50,6 @@ def open_or_make(folder: Path, opened: Callable[[], T | None], make: Callable[[]
     if found is None:
         raise RamifyError(f"{what} in {folder} cannot be read back: check the disk")
     return found
-
-
-def put_in_place(partial: Path, folder: Path) -> None:
-    """Let a folder that is finished appear, in the place of any other."""
-    for path in partial.iterdir():
-        sync(path)
-    if folder.exists():
-        shutil.rmtree(folder)
-    partial.rename(folder)
-    sync(folder.parent)
 
 
 def check_space(folder: Path, needed: int, what: str) -> None:

@@ -13,7 +13,7 @@ from torch import nn
 
 from ramify.datasets import Dataset, Split
 from ramify.datasets.cache import SPLITS
-from ramify.datasets.table import Rows, folder_of, tables_in
+from ramify.datasets.table import Chunk, Rows, folder_of, tables_in
 from ramify.methods.settings import AugmentSettings, Settings
 from ramify.named import is_own
 from ramify.networks import FeatureInputs, ImageInputs
@@ -116,19 +116,19 @@ def _rows(split: Split, encoder: Encoder, settings: Config, views: int) -> Rows:
     policy = None if chosen.autoaugment == "none" else chosen.autoaugment
     augment, rng = Augment(policy, chosen.padding, chosen.flip), Generators(settings.seed)
 
-    def make(start: int, stop: int) -> NDArray[Any]:
+    def make(start: int, stop: int) -> Chunk:
         images = np.array(split.images[start:stop])
         if not views:
-            return encoder.array(images)
+            return encoder.array(images), []
         rng.restart(("views",), start)  # the same views wherever encoding was continued
         pixels = torch.from_numpy(images)
         seen = [augment.apply(pixels, augment.draw(len(images), rng["views"])) for _ in range(views)]
-        return np.stack([encoder.array(one) for one in (pixels, *seen)], 1)
+        return np.stack([encoder.array(one) for one in (pixels, *seen)], 1), []
 
     shape = (views + 1, encoder.size) if views else (encoder.size,)
     return Rows(len(split), shape, np.dtype(ARRAY_DTYPES[encoder.dtype]), make, STEP)
 
 
 def _all(rows: Rows) -> NDArray[Any]:
-    parts = [rows.make(at, min(at + rows.step, rows.count)) for at in range(0, rows.count, rows.step)]
+    parts = [rows.make(at, min(at + rows.step, rows.count))[0] for at in range(0, rows.count, rows.step)]
     return np.concatenate(parts)
