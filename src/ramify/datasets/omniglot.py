@@ -9,6 +9,7 @@ from pathlib import Path
 from ramify.datasets.cache import Contents, Origin
 from ramify.datasets.fetch import Download, Publisher
 from ramify.datasets.listing import FileImages, image_files, stamps
+from ramify.datasets.places import first_there
 from ramify.datasets.registry import Source
 from ramify.datasets.splits import assemble
 from ramify.errors import RamifyError
@@ -32,12 +33,12 @@ PUBLISHER = Publisher(
 
 def get(root: Path, progress: bool) -> None:
     """Download both official archives, check and unpack them."""
-    PUBLISHER.fetch(_folder(root), progress)
+    PUBLISHER.fetch(first_there(root, FOLDERS), progress)
 
 
 def find(root: Path) -> Origin:
     """The alphabets of both archives, in one tree."""
-    folder = _folder(root)
+    folder = first_there(root, FOLDERS)
     PUBLISHER.check("omniglot", root, *(folder / part for part in PARTS))
     files = [(part, *path) for part in PARTS for path in image_files(folder / part)]
     paths = ["/".join(path) for path in files]
@@ -69,10 +70,6 @@ def _drawer(folder: Path, path: str) -> int:
     if not number:
         raise RamifyError(f"{folder / path}: the name does not end in the number of its drawer, _01 to _20")
     return int(number[1])
-
-
-def _folder(root: Path) -> Path:
-    return next((root / name for name in FOLDERS if (root / name).is_dir()), root / FOLDERS[0])
 
 
 SOURCE = Source(

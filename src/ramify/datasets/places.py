@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -23,6 +23,11 @@ def user_cache() -> Path:
 def data_root(data_dir: str | Path | None = None) -> Path:
     """Where datasets live: `data_dir`, else RAMIFY_DATA, else the user's cache folder."""
     return Path(data_dir or os.environ.get("RAMIFY_DATA") or user_cache()).expanduser()
+
+
+def first_there(root: Path, names: Sequence[str]) -> Path:
+    """The first of these folders that is below `root`; where none is, where the first would be."""
+    return next((root / name for name in names if (root / name).is_dir()), root / names[0])
 
 
 def kept(root: Path, what: str) -> Path:

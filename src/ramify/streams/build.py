@@ -55,8 +55,7 @@ def build_stream(
     seen = kept if there is None else kept[there]
     with blamed(f"the setup {rule.name}"):
         count = whole("tasks", rule.tasks(tree, own) if tasks is None else tasks, 1)
-        if rule.check is not None:
-            rule.check(count, tree, own)
+        rule.check(count, tree, own)
         image, level, task, *within = map(np.asarray, rule.arrivals(seen, tree, rng, count, own))
         moves = () if rule.moves is None else tuple(rule.moves(tree, rng, count, own))
     _check(rule, (image, level, task, *within[:1]), (len(seen), tree.depth, count))

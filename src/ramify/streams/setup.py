@@ -22,6 +22,10 @@ Moving = Callable[[Taxonomy, np.random.Generator, int, Any], Sequence[Move]]
 CheckTasks = Callable[[int, Taxonomy, Any], None]
 
 
+def any_number(_tasks: int, _tree: Taxonomy, _settings: Any) -> None:
+    """The check of a setup that names none: every number of tasks from 1 works."""
+
+
 @dataclass(frozen=True)
 class Setup:
     """One way to make a stream. `settings` below is an instance of its settings, None if it has none."""
@@ -35,7 +39,7 @@ class Setup:
     """(leaves, tree, rng, tasks, settings) → (image, level, task) of all arrivals, in any order.
 
     Each task is shuffled, unless a fourth part says the order within it: numbers that rise."""
-    check: CheckTasks | None = None
+    check: CheckTasks = any_number
     """(tasks, tree, settings): refuse, in one line, a number of tasks from 1 that does not work."""
     settings: type[Typed] | None = None
     """What can be set: a frozen dataclass whose fields all have defaults."""
@@ -80,7 +84,7 @@ def setup(
     *,
     levels: int | None,
     tasks: Tasks | int,
-    check: CheckTasks | None = None,
+    check: CheckTasks = any_number,
     settings: type[Typed] | None = None,
     fixed: Typed | None = None,
     moves: Moving | None = None,
