@@ -209,8 +209,8 @@ def _write(partial: Path, name: str, rows: Rows, state: Making, advance: Callabl
                     save()
         finally:
             save()
-    with (partial / f"{name}.npy").open("r+b") as file:
-        file.write(_header((done.read - len(done.broken), *rows.shape), rows.dtype))
+    with (partial / f"{name}.npy").open("r+b") as begun:
+        begun.write(_header((done.read - len(done.broken), *rows.shape), rows.dtype))
 
 
 def _chunks(rows: Rows, start: int) -> Iterator[Chunk]:
