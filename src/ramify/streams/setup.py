@@ -89,7 +89,7 @@ def setup(
     fixed: Typed | None = None,
     moves: Moving | None = None,
 ) -> Callable[[Arrive], Setup]:
-    """Register a setup, whose arrivals the decorated function gives; see `Setup`.
+    """Register a setup, whose arrivals the decorated function gives; see `Setup`. `tasks` may be a number.
 
     >>> @setup("mine", levels=None, tasks=lambda tree, settings: tree.depth)      # doctest: +SKIP
     ... def mine(leaves, tree, rng, tasks, settings):
