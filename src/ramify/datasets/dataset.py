@@ -110,8 +110,8 @@ def fingerprint(pixels: Sequence[str], dataset: Dataset) -> str:
     return checksum.hexdigest()
 
 
-def _digest(images: NDArray[Any], step: int = 1024) -> str:
-    checksum = hashlib.sha256()
+def _digest(images: NDArray[Any]) -> str:
+    checksum, step = hashlib.sha256(), 1024
     for start in range(0, len(images), step):
         checksum.update(images[start : start + step].tobytes())
     return checksum.hexdigest()

@@ -24,6 +24,7 @@ from ramify.runs.run import evaluated_at, prepare_dataset, prepare_stream
 from ramify.streams import Stream
 from ramify.sweeps.words import duration, rounded, size
 
+AVERAGED = 64  # stream batches
 BACKWARD = 2  # a backward pass costs about two forward passes
 
 
@@ -106,16 +107,16 @@ class Costing:
         return self._ratios[kind]
 
 
-def _updates_a_sample(rehearse: Rehearsal, config: Config, batches: int = 64) -> float:
+def _updates_a_sample(rehearse: Rehearsal, config: Config) -> float:
     """Updates for each sample, averaged over some stream batches."""
     size = rehearse.buffer_size(config.batch_size)
     credit, updates = 0.0, 0
-    for _ in range(batches):
+    for _ in range(AVERAGED):
         credit += size * config.updates_per_sample
         due = rehearse.updates_due(credit)
         credit = max(0.0, credit - due)
         updates += due
-    return updates / (size * batches)
+    return updates / (size * AVERAGED)
 
 
 def multiply_adds(config: Config, image_size: int, work: Work) -> float:

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from PIL import Image
 
 
-def heat_uri(shares: npt.NDArray[np.float64], dark: bool = False) -> str:
+def heat_uri(shares: npt.NDArray[np.float64]) -> str:
     """A PNG as data URI: opacity = √share, to show small shares too; the page reads values back from it."""
     from PIL import Image
 
     alpha = np.round(255 * np.sqrt(np.clip(np.nan_to_num(shares), 0, 1))).astype(np.uint8)
     image = Image.frombytes("P", alpha.shape[::-1], alpha.tobytes())
-    image.putpalette([channel for _ in range(256) for channel in HEAT[dark]])
+    image.putpalette([channel for _ in range(256) for channel in HEAT])
     return _uri(image, transparency=bytes(range(256)))
 
 
