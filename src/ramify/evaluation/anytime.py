@@ -21,7 +21,7 @@ from ramify.evaluation.own import Metric, Values
 from ramify.hierarchy import DECODINGS
 from ramify.streams.moves import Eras, Move
 from ramify.taxonomy import Taxonomy
-from ramify.typed import from_dict
+from ramify.typed import NotNegative, Share, Whole, from_dict
 
 Ints = npt.NDArray[np.int64]
 SUBSET_SEED = 0  # the periodic evaluations of all runs use the same images
@@ -130,21 +130,21 @@ class Evaluator:
 class Record:
     """One line of records.jsonl."""
 
-    samples: int  # of the stream, so far
-    updates: int
-    task: int  # from 1
+    samples: Whole  # of the stream, so far
+    updates: Whole
+    task: Whole  # from 1
     periodic: bool  # counts towards A_AUC
     task_end: bool  # counts towards A_avg and F_last
-    accuracy: dict[str, float]
-    classes_seen: dict[str, int]
-    memory: dict[str, int]  # stored images by the level of their label
+    accuracy: dict[str, Share]
+    classes_seen: dict[str, Whole]
+    memory: dict[str, Whole]  # stored images by the level of their label
     memory_classes: dict[str, list[int]]  # and by class, in the order of the tree's level
-    train_seconds: float
-    eval_seconds: float
-    lr: float | None = None  # the learning rate that has been reached; not in the records of older runs
+    train_seconds: NotNegative
+    eval_seconds: NotNegative
+    lr: NotNegative | None = None  # the learning rate that has been reached; not in the records of older runs
     metrics: dict[str, Values] = field(default_factory=dict)  # of one's own; left out where there are none
-    finest: float | None = None  # accuracy at the end of each image's path; not in the records of older runs
-    jaccard: float | None = None  # of all levels' answers as one set of labels; likewise
+    finest: Share | None = None  # accuracy at the end of each image's path; not in the records of older runs
+    jaccard: Share | None = None  # of all levels' answers as one set of labels; likewise
 
     @classmethod
     def from_dict(cls, values: dict[str, Any], where: str = "a record is damaged") -> Record:
