@@ -22,7 +22,8 @@ from ramify.runs.presets import resolve
 from ramify.runs.result import Result
 from ramify.runs.run import evaluated_at, prepare_dataset, prepare_stream
 from ramify.streams import Stream
-from ramify.sweeps.words import duration, rounded, size
+from ramify.sweeps.words import duration, rounded
+from ramify.typed import amount
 
 AVERAGED = 64  # stream batches
 BACKWARD = 2  # a backward pass costs about two forward passes
@@ -177,5 +178,5 @@ class Totals:
         counts = ", ".join(f"{rounded(count)} {what}" for what, count in images.items())
         return (
             f"{self.runs} runs: {duration(self.seconds)} of computing; images: {counts}; "
-            f"at most {size(self.peak_memory)} a run"
+            f"at most {amount(self.peak_memory)} a run"
         )

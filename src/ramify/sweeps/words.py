@@ -33,15 +33,6 @@ def duration(seconds: float | None) -> str:
     return f"{seconds / 86400:,.1f} days"
 
 
-def size(count: float) -> str:
-    """Bytes.
-
-    >>> size(325_210_112), size(2.5e9)
-    ('325 MB', '2.5 GB')
-    """
-    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"
-
-
 def rounded(count: float) -> str:
     """A large number.
 
