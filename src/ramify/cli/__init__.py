@@ -26,7 +26,7 @@ COMMANDS = {
     "watch": ("ramify.cli.watch", "a live page of runs in progress"),
     "export": ("ramify.cli.export", "records and results as CSV or Parquet"),
     "publish": ("ramify.cli.publish", "add finished runs to an archive, one file that is read like a folder"),
-    "import": ("ramify.cli.unpack", "turn an archive of runs back into folders"),
+    "import": ("ramify.cli.bring", "labels from Label Studio or FiftyOne, or an archive of runs as folders"),
     "resume": ("ramify.cli.resume", "continue a run that was stopped"),
     "sweep": ("ramify.cli.sweep", "do all runs of a study"),
     "learn": ("ramify.cli.learn", "teach a model from your own list of labelled images"),

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ramify.cli.answers_as import FORMS, answer_as
 from ramify.cli.parser import Parser, add_own_code, importing
 from ramify.errors import RamifyError
 
@@ -26,7 +27,9 @@ def main(argv: list[str]) -> int:
         from ramify.learner.asking import Question, ask, named_images
         from ramify.learner.sure import ONE_PATH, check_confidence
 
-    if args.to is not None:
+    if args.form is not None and args.to is None:
+        raise RamifyError(f"--as {args.form} writes files; say with --to where")
+    if args.to is not None and args.form is None:
         check_kind(args.to)
     for name, value in (("top", args.top), ("why", args.why)):
         if value is not None and value < 1:
@@ -43,6 +46,9 @@ def main(argv: list[str]) -> int:
         check_confidence(learner._trainer, args.confidence)
     way: Decode = args.decode or "path"
     question = Question(way, args.top or 0, args.confidence, args.why or 0)
+    if args.form is not None:
+        name = args.model.resolve().name
+        return answer_as(args.form, learner, args.images, args.from_dir, question, name, args.to)
     answers: list[Answer] = []
     for answer in ask(learner, named_images(args.images, args.from_dir), question):
         answers.append(answer)
@@ -99,6 +105,13 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FILE",
         type=Path,
         help="write .csv, .json, .jsonl, .parquet or a page .html instead of printing",
+    )
+    add(
+        "--as",
+        dest="form",
+        choices=FORMS,
+        help="write --to as tasks with predictions for Label Studio (IMAGE may be its export, a .json: the "
+        "tasks come back as they are, each with a prediction), or as a folder that FiftyOne reads",
     )
     way = parser.add_mutually_exclusive_group()
     way.add_argument(
