@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ramify.cli.parser import levels_apart
+from ramify.cli.parser import numbers_alike
 from ramify.errors import RamifyError
 
 COMMANDS = {
@@ -66,7 +66,7 @@ def dispatch(argv: list[str]) -> int:
         raise RamifyError(f"no command {argv[0]!r}; {hint}")
     sys.path.append("")  # `--method mine:method` may lie where the user is
     module = importlib.import_module(COMMANDS[argv[0]][0])
-    code: int = module.main(levels_apart(argv[1:]))
+    code: int = module.main(numbers_alike(argv[1:]))
     return code
 
 

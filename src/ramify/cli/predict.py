@@ -25,7 +25,7 @@ def main(argv: list[str]) -> int:
         from ramify.cli.answers import as_dict, check_kind, line, run_levels, write
         from ramify.learner import Learner
         from ramify.learner.asking import Question, ask, named_images
-        from ramify.learner.sure import ONE_PATH, check_confidence
+        from ramify.learner.sure import ONE_PATH, check_confidence, limits
 
     if args.form is not None and args.to is None:
         raise RamifyError(f"--as {args.form} writes files; say with --to where")
@@ -61,6 +61,10 @@ def main(argv: list[str]) -> int:
     if args.json:
         sys.stdout.write(json.dumps([as_dict(answer, levels) for answer in answers], indent=1) + "\n")
     bad = sum(answer.error is not None for answer in answers)
+    unsure = sum(answer.error is None and not answer.levels for answer in answers)
+    if unsure:
+        told = limits(learner._trainer)
+        sys.stderr.write(f"{unsure:,} of {len(answers):,} images have no answer that is as sure: {told}\n")
     if args.to is not None:
         write(answers, levels, question.top, args.to)
         sys.stderr.write(f"{len(answers) - bad:,} answers are in {args.to}\n")
