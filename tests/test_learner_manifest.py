@@ -183,7 +183,7 @@ def test_images_that_cannot_be_read_are_passed_over_and_the_exit_code_says_so(ph
 def test_an_image_that_comes_after_its_row_is_learned_once_when_it_comes(photos, monkeypatch, caplog):
     folder, lines = photos
     monkeypatch.setattr("ramify.learner.manifest.POLL", 0.02)
-    monkeypatch.setattr("ramify.learner.manifest.PATIENCE", 0.2)
+    monkeypatch.setattr("ramify.learner.manifest.PATIENCE", 5.0)
     late = {name: (folder / "photos" / name).read_bytes() for name in ("0.png", "3.png", "9.png")}
     for name in late:
         (folder / "photos" / name).unlink()

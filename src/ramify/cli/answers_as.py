@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from collections.abc import Iterable
@@ -18,53 +19,41 @@ if TYPE_CHECKING:
 FORMS = ("labelstudio", "fiftyone")
 
 
-def answer_as(
-    form: str,
-    learner: Learner,
-    images: list[str],
-    begin: Path | None,
-    question: Question,
-    name: str,
-    to: Path,
-) -> int:
+def answer_as(args: argparse.Namespace, learner: Learner, question: Question) -> int:
     """Ask about images, or about the tasks of a Label Studio export, and write the answers; the exit code."""
-    if form == "labelstudio":
-        answers = _tasks(learner, images, begin, question, name, to)
-    else:
-        answers = _dataset(learner, images, begin, question, to)
+    answers = (_tasks if args.form == "labelstudio" else _dataset)(args, learner, question)
     bad = [answer for answer in answers if answer.error is not None]
     for answer in bad:
         sys.stderr.write(f"{answer.image}: cannot be used: {answer.error}\n")
     told = f"; {len(bad):,} images cannot be used" if bad else ""
-    sys.stderr.write(f"{sum(bool(a.levels) for a in answers):,} answers are in {to}{told}\n")
+    sys.stderr.write(f"{sum(bool(a.levels) for a in answers):,} answers are in {args.to}{told}\n")
     return 1 if bad else 0
 
 
-def _tasks(
-    learner: Learner, images: list[str], begin: Path | None, question: Question, name: str, to: Path
-) -> list[Answer]:
+def _tasks(args: argparse.Namespace, learner: Learner, question: Question) -> list[Answer]:
     from ramify.files import write_atomic
     from ramify.learner import labelstudio
     from ramify.learner.asking import ask, named_images
 
+    to, begin, given = args.to, args.from_dir, [Path(image) for image in args.images]
     if to.suffix.lower() != ".json":
         raise RamifyError(f"--to {to}: Label Studio imports tasks from .json; call it so")
-    given = [Path(image) for image in images]
     files: Iterable[tuple[str, Path]]
     if given[0].suffix.lower() == ".json":
         if len(given) > 1:
             raise RamifyError(f"{len(given)} sources were given; give one export of Label Studio at a time")
         tasks = labelstudio.read_tasks(given[0])
-        field = labelstudio.image_field(tasks)
+        field = args.field or labelstudio.image_field(tasks)
         root = given[0].parent if begin is None else begin
         paths = [labelstudio.image_path(str(task["data"].get(field) or "")) for task in tasks]
         files = [(path, root / path) for path in paths]
     else:
-        files = list(named_images(images, begin))
+        files = list(named_images(args.images, begin))
         tasks = labelstudio.new_tasks(path for path, _ in files)
     answers = list(ask(learner, files, question))
     tree = learner.taxonomy or (learner.hierarchy() if learner.levels else None)
-    done = labelstudio.with_answers(tasks, answers, learner.taxonomy, f"{name} ({learner.samples} samples)")
+    version = f"{args.model.resolve().name} ({learner.samples} samples)"
+    done = labelstudio.with_answers(tasks, answers, learner.taxonomy, version, args.control)
     write_atomic(to, json.dumps(done, indent=1, ensure_ascii=False) + "\n")
     if tree is not None:
         config = to.with_suffix(".xml")
@@ -73,14 +62,12 @@ def _tasks(
     return answers
 
 
-def _dataset(
-    learner: Learner, images: list[str], begin: Path | None, question: Question, to: Path
-) -> list[Answer]:
+def _dataset(args: argparse.Namespace, learner: Learner, question: Question) -> list[Answer]:
     from ramify.learner import fiftyone
     from ramify.learner.asking import ask, named_images
 
-    asked, again = tee(named_images(images, begin))
+    asked, again = tee(named_images(args.images, args.from_dir))
     answers = list(ask(learner, asked, question))
     good = ((a, file) for a, (_, file) in zip(answers, again, strict=True) if a.error is None)
-    fiftyone.write_answers(good, to)
+    fiftyone.write_answers(good, args.to)
     return answers

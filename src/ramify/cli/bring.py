@@ -85,6 +85,6 @@ def _labels(kind: str, source: Path, args: argparse.Namespace) -> int:
         raise RamifyError(f"{source} has no labelled image{told}")
     tree = write_manifest(found, out)
     sys.stderr.write(f"{out}: {len(found.rows):,} labelled images{told}\n")
-    where = "" if tree is None else f" --taxonomy {tree}"
-    sys.stderr.write(f"teach them: ramify learn {out}{where} --images DIR --out MODEL\n")
+    where = "" if tree is None else f"--taxonomy {tree} "
+    sys.stderr.write(f"teach them with `ramify learn {out} {where}--images DIR --out MODEL`\n")
     return 0

@@ -47,8 +47,7 @@ def main(argv: list[str]) -> int:
     way: Decode = args.decode or "path"
     question = Question(way, args.top or 0, args.confidence, args.why or 0)
     if args.form is not None:
-        name = args.model.resolve().name
-        return answer_as(args.form, learner, args.images, args.from_dir, question, name, args.to)
+        return answer_as(args, learner, question)
     answers: list[Answer] = []
     for answer in ask(learner, named_images(args.images, args.from_dir), question):
         answers.append(answer)
@@ -117,6 +116,8 @@ def _parser() -> argparse.ArgumentParser:
         help="write --to as tasks with predictions for Label Studio (IMAGE may be its export, a .json: the "
         "tasks come back as they are, each with a prediction), or as a folder that FiftyOne reads",
     )
+    add("--field", metavar="NAME", help="where the data of a task have the image, if that is not clear")
+    add("--control", metavar="NAME", help="the Taxonomy control of the tasks, if there are several")
     way = parser.add_mutually_exclusive_group()
     way.add_argument(
         "--decode",
