@@ -433,7 +433,7 @@ def test_the_figures_are_of_the_way_that_was_asked_for(way, tmp_path):
     assert other.final_accuracy == result.decoded["heads"]
     saved = load_file(tmp_path / "run" / "predictions.safetensors")
     classes = run.trainer.classes
-    said = run.trainer.answer(run.dataset.test.images, [way], run.evaluator.tree)[way]
+    said = run.trainer.answer(run.dataset.test.images, {way: (way, None)})[way]
     expected = np.array([*classes.labels, -1])[said]
     np.testing.assert_array_equal(saved["predictions"][:, [h - 1 for h in classes.levels]], expected)
     assert plain.trainer.updates == run.trainer.updates

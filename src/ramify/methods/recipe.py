@@ -14,7 +14,7 @@ from ramify.hierarchy import Ties, found_tree
 from ramify.memory import Batch, Forward, Policy, Workbench
 from ramify.memory.workbench import Weights
 from ramify.methods.settings import Settings, field_name
-from ramify.named import find_named
+from ramify.named import blamed, find_named
 from ramify.networks import FeatureInputs, Targets
 from ramify.randomness import Generators
 from ramify.rehearsal import Rehearsal
@@ -104,12 +104,8 @@ class Method:
 
     def __call__(self, settings: Settings, rng: Generators) -> Recipe:
         """The parts of a learner; what goes wrong in one of your own is told as such."""
-        try:
+        with blamed(f"the method {self.name}"):
             recipe: object = self.build(settings, rng)
-        except RamifyError:
-            raise
-        except Exception as error:
-            raise RamifyError(f"the method {self.name} failed ({type(error).__name__}: {error})") from error
         if not isinstance(recipe, Recipe):
             found = type(recipe).__name__
             raise RamifyError(f"the method {self.name} returned {found}; it must return a Recipe")

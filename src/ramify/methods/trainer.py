@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -298,18 +298,15 @@ class Trainer(Workbench):
         """Let this be the tree until more is learned."""
         self._ties = (self.updates, self.samples), ties
 
-    def answer(
-        self, inputs: Values, decodings: Sequence[str], tree: Taxonomy | None = None
-    ) -> dict[str, Ints]:
+    def answer(self, inputs: Values, readings: Mapping[str, tuple[str, Taxonomy | None]]) -> dict[str, Ints]:
         """Several ways to read the same answers: for each the classes at the levels met, [n, levels met].
 
-        They read through the tree that the learner has found; with `, true tree` behind them through `tree`.
+        A reading is a decoding and the tree that it reads through; None: the one that the learner has found.
         """
         log = self.log_probabilities(inputs)
         found = {}
-        for name in decodings:
-            way, true, _ = name.partition(", true tree")
-            if true and tree is not None:
+        for name, (way, tree) in readings.items():
+            if tree is not None:
                 ancestors = ancestors_in(tree, self.classes, by_index=True)
             else:
                 ancestors = np.empty((0, 0), np.int64) if way == "heads" else self.ties().ancestors()
