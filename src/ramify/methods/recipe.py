@@ -49,7 +49,9 @@ Mixing = Callable[[Workbench, Batch, Tensor, Targets], tuple[Tensor, Targets]]
 class Recipe:
     """The parts of one learner. The last ones are for methods that need them.
 
-    `augment` and `mix` are those of the settings unless the method has its own. `features` makes what the
+    `augment` and `mix` are those of the settings unless the method has its own; with `ripe`, AutoAugment and
+    CutMix change a stored image in full half of the time when it was rehearsed so often, and a new one not at
+    all (`Counted` counts it). `features` makes what the
     heads are given from the backbone. `consolidate` is called at the end of a task. `memory_size` is for a
     method that keeps some samples elsewhere, or none.
     """
@@ -61,6 +63,7 @@ class Recipe:
     answer: Answer = field(default_factory=Answer)
     augment: Augmentation | None = None
     mix: Mixing | None = None
+    ripe: float = 0.0
     features: Callable[[nn.Module, FeatureInputs], nn.Module] | None = None
     consolidate: Callable[[Trainer], None] | None = None
     memory_size: int | None = None
