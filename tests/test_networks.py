@@ -229,7 +229,9 @@ def test_steps_are_torchs_own_to_the_bit(factor):
     for model in (ours, theirs):
         model.heads.grow()
     optimizer = Optimizer(ours, 1e-2, factor)
-    slow, fast = ([p for p in part.parameters() if p.requires_grad] for part in (theirs.backbone, theirs.heads))
+    slow, fast = (
+        [p for p in part.parameters() if p.requires_grad] for part in (theirs.backbone, theirs.heads)
+    )
     groups = [{"params": fast, "lr": 1e-2}, {"params": slow, "lr": 1e-2 * factor}]
     adam = torch.optim.Adam(groups, fused=True)
     for update in range(8):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import torch
 from torch import Tensor
 
 Ints = npt.NDArray[np.integer]
+Choice = tuple[Ints, Ints]  # rows of the arrivals, slots in memory
 
 
 @dataclass
@@ -44,11 +46,26 @@ class Batch:
         """Which rows have just arrived."""
         return self.arrivals >= 0
 
-    def take(self, rows: npt.NDArray[np.int64]) -> Batch:
+    def take(self, rows: Ints) -> Batch:
         """Some of the samples, in the order of `rows`."""
         chosen = torch.from_numpy(rows).to(self.inputs.device)
         others = (self.labels[rows], self.classes[rows], self.slots[rows], self.arrivals[rows])
         return Batch(self.inputs[chosen], *others)
+
+    def split(self, sizes: Sequence[int]) -> list[Batch]:
+        """So many of the samples after each other; no value is copied."""
+        if len(sizes) == 1:
+            return [self]
+        ends = list(accumulate(sizes))
+        parts = [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
+        return [
+            Batch(
+                *(self.inputs[part], self.labels[part], self.classes[part], self.slots[part]),
+                self.arrivals[part],
+                None if self.augmented is None else self.augmented[part],
+            )
+            for part in parts
+        ]
 
     def join(self, other: Batch) -> Batch:
         """Both, one after the other."""

@@ -76,10 +76,20 @@ class Model(nn.Module):
             torch._foreach_copy_(self._before, self._running)
 
     @torch.no_grad()
-    def recall_statistics(self) -> None:
-        """Put back what was kept."""
-        if self._before:
-            torch._foreach_copy_(self._running, self._before)
+    def recall_statistics(self, broken: Tensor | None = None) -> None:
+        """Put back what was kept; with `broken`, only where it is 1, and without waiting to see."""
+        if broken is None:
+            if self._before:
+                torch._foreach_copy_(self._running, self._before)
+            return
+        for dtype in {buffer.dtype for buffer in self._running}:
+            running, before = (
+                [buffer for buffer in buffers if buffer.dtype == dtype]
+                for buffers in (self._running, self._before or [])
+            )
+            then, now = (torch.cat([buffer.reshape(-1) for buffer in part]) for part in (before, running))
+            right = torch.where(broken > 0, then, now).split([buffer.numel() for buffer in running])
+            torch._foreach_copy_(running, [a.view_as(b) for a, b in zip(right, running, strict=True)])
 
     def before_pass(self) -> dict[str, Tensor]:
         """A copy of the network as it was before the training pass under way: weights and statistics."""
