@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -103,6 +103,8 @@ class PseudoLabel(LeastImportant):
 
     def offer(self, bench: Workbench, sample: Sample) -> int | None:
         """Store the newcomer; the votes of the one before it go, and its true classes are its first votes."""
+        if self._passed:
+            bench.readings.fetch()
         slot = super().offer(bench, sample)
         if slot is not None:
             self.votes.forget(slot)
@@ -123,10 +125,6 @@ class PseudoLabel(LeastImportant):
         if self.importance.refreshed and self.importance.examination is not None:
             seen = self.importance.examination
             self._see(bench, seen.slots, seen.predictions)
-
-    def settle(self, bench: Workbench, samples: Sequence[Sample]) -> None:
-        """The next newcomer's place hangs on the votes."""
-        bench.readings.fetch()
 
     def _best(self, bench: Workbench) -> Tensor:
         """The predictions of the updates whose votes wait, the latest first; -1 where one broke."""

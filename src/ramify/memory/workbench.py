@@ -113,7 +113,8 @@ class Workbench(Stateful):
 
     def examine(self, slots: Ints) -> Examination:
         """What the model says of stored samples."""
-        losses, best, found = [], [], []
+        losses, best = [], []
+        found: list[npt.NDArray[Any]] = []
         for start in range(0, len(slots), LOOK):
             batch = self.memory.batch(slots[start : start + LOOK].astype(np.int64))
             logits = self.look(batch.inputs)
@@ -158,7 +159,7 @@ class Workbench(Stateful):
                 self.waiting[batch.arrivals[row]].values[name] = values[row]
 
 
-def by_row(losses: npt.NDArray[np.float32], labels: Ints) -> npt.NDArray[np.float64]:
+def by_row(losses: npt.NDArray[np.float32], labels: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     """The mean of the losses of each row of labels."""
     rows = Targets.of(labels).rows
     if rows is None:

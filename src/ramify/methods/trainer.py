@@ -145,6 +145,7 @@ class Trainer(Workbench):
         known = self.classes.find(level, label)
         if known is not None:
             return known
+        self.readings.fetch()  # what waits speaks of the classes so far
         cls = self.classes.meet(level, label, when=self.samples)
         self.optimizer.add(self.model.heads.grow())
         return cls

@@ -88,7 +88,7 @@ class Model(nn.Module):
                 for buffers in (self._running, self._before or [])
             )
             then, now = (torch.cat([buffer.reshape(-1) for buffer in part]) for part in (before, running))
-            right = torch.where(broken > 0, then, now).split([buffer.numel() for buffer in running])
+            right = torch.split(torch.where(broken > 0, then, now), [buffer.numel() for buffer in running])
             torch._foreach_copy_(running, [a.view_as(b) for a, b in zip(right, running, strict=True)])
 
     def before_pass(self) -> dict[str, Tensor]:

@@ -22,7 +22,7 @@ class _Group:
 
     factor: float
     trained: list[nn.Parameter] = field(default_factory=list)
-    moved: list[nn.Parameter] = field(default_factory=list)
+    moved: list[Tensor] = field(default_factory=list)
     first: list[Tensor] = field(default_factory=list)
     second: list[Tensor] = field(default_factory=list)
     ages: Tensor = field(default_factory=lambda: torch.empty(0))  # steps of each; `each` are its elements
@@ -39,7 +39,7 @@ class Optimizer:
 
     def __init__(self, model: Model, lr: float, factor: float = 1.0) -> None:
         self.model, self.lr, self.factor = model, lr, factor
-        self._moments: dict[nn.Parameter, Moments] = {}
+        self._moments: dict[Tensor, Moments] = {}
         self._groups: list[_Group] = []  # made when they are needed
 
     def _grouped(self) -> list[_Group]:
@@ -72,7 +72,7 @@ class Optimizer:
             if not gradients:
                 continue
             group.ages += 1
-            torch._fused_adam_(  # type: ignore[attr-defined]
+            torch._fused_adam_(
                 *(group.moved, gradients, group.first, group.second, [], group.each),
                 lr=rate * group.factor,
                 beta1=BETAS[0],
@@ -91,7 +91,7 @@ class Optimizer:
 
     def _gradients(self, group: _Group) -> list[Tensor]:
         """Of those of the group's parameters that have one; its lists follow."""
-        moved = [p for p in group.trained if p.grad is not None]
+        moved: list[Tensor] = [p for p in group.trained if p.grad is not None]
         if len(moved) != len(group.moved) or any(a is not b for a, b in zip(moved, group.moved, strict=True)):
             for parameter in moved:
                 if parameter not in self._moments:
@@ -135,7 +135,7 @@ class Optimizer:
         }
 
 
-def _begun(parameter: nn.Parameter, age: Tensor) -> Moments:
+def _begun(parameter: Tensor, age: Tensor) -> Moments:
     """Moments of a parameter that joins those of this age."""
-    zeros = {key: torch.zeros_like(parameter.detach()) for key in ("exp_avg", "exp_avg_sq")}
+    zeros = {key: torch.zeros_like(parameter) for key in ("exp_avg", "exp_avg_sq")}
     return {"step": age.clone(), **zeros}
