@@ -66,14 +66,14 @@ class Model(nn.Module):
             self._digest = digest_of(nn.ModuleList(self._frozen.values()))
         return self._digest
 
-    @torch.no_grad()
     def remember_statistics(self) -> None:
         """Keep the running statistics as they are, for a step that may fail (one copy for all of them)."""
         if self._before is None:
             self._running = [b for b in self.changing(self.named_buffers()).values() if b.numel()]
             self._before = [torch.empty_like(b) for b in self._running]
         if self._before:
-            torch._foreach_copy_(self._before, self._running)
+            with torch.no_grad():
+                torch._foreach_copy_(self._before, self._running)
 
     @torch.no_grad()
     def recall_statistics(self, broken: Tensor | None = None) -> None:
