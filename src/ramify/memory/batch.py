@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,14 @@ import torch
 from torch import Tensor
 
 Ints = npt.NDArray[np.integer]
-Choice = tuple[Ints, Ints]  # rows of the arrivals, slots in memory
+
+
+class Choice(NamedTuple):
+    """What a batch is made of."""
+
+    rows: Ints  # of the arrivals
+    slots: Ints  # of the stored samples
+    rehearsed: Ints | None = None  # how often each has been trained on before, where that is counted
 
 
 @dataclass
@@ -37,6 +44,7 @@ class Batch:
     slots: Ints  # [n] where in memory each is, -1 for those that are not stored
     arrivals: Ints  # [n] place among the samples that wait for training, -1 for those that have been before
     augmented: Tensor | None = None  # the inputs, where they were augmented ahead of the update
+    rehearsed: Ints | None = None  # [n] how often each was drawn from memory before, where that is counted
 
     def __len__(self) -> int:
         return len(self.classes)
@@ -62,7 +70,8 @@ class Batch:
             Batch(
                 *(self.inputs[part], self.labels[part], self.classes[part], self.slots[part]),
                 self.arrivals[part],
-                None if self.augmented is None else self.augmented[part],
+                augmented=None if self.augmented is None else self.augmented[part],
+                rehearsed=None if self.rehearsed is None else self.rehearsed[part],
             )
             for part in parts
         ]

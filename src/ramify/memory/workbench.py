@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar
 
@@ -133,17 +133,17 @@ class Workbench(Stateful):
 
     def gather(self, arrivals: Batch, choices: Sequence[Choice]) -> Batch:
         """The batches of some updates, one after the other."""
-        stored = self.memory.batch(np.concatenate([slots for _, slots in choices]))
-        if not any(len(rows) for rows, _ in choices):
-            return stored
-        both = arrivals.join(stored)
-        if len(choices) == 1 and len(choices[0][0]) == len(arrivals):
-            return both
-        found, first = [], len(arrivals)  # the stored ones are behind the arrivals
-        for rows, slots in choices:
-            found += [rows, np.arange(first, first + len(slots))]
-            first += len(slots)
-        return both.take(np.concatenate(found))
+        stored = self.memory.batch(np.concatenate([choice.slots for choice in choices]))
+        arriving = any(len(choice.rows) for choice in choices)
+        batch = arrivals.join(stored) if arriving else stored
+        if arriving and (len(choices) > 1 or len(choices[0].rows) < len(arrivals)):
+            found, first = [], len(arrivals)  # the stored ones are behind the arrivals
+            for rows, slots, _ in choices:
+                found += [rows, np.arange(first, first + len(slots))]
+                first += len(slots)
+            batch = batch.take(np.concatenate(found))
+        counted = [choice.rehearsed for choice in choices if choice.rehearsed is not None]
+        return replace(batch, rehearsed=np.concatenate(counted)) if counted else batch
 
     def stored(self, batch: Batch, rows: Ints, name: str) -> Any:
         """What a column holds for some rows of a batch, all of which are in memory."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from ramify.memory import Batch, Workbench
+from ramify.memory import Batch, Column, Workbench
 from ramify.memory.batch import Choice, Ints
-from ramify.memory.store import NONE
+from ramify.memory.store import NONE, Columns
 from ramify.state import Stateful
 
 Floats = npt.NDArray[np.float64]
@@ -21,6 +21,8 @@ class Rehearsal(Stateful):
     One that only has to `choose`, so that neither the model nor anything that updates change has a say in it,
     lets the batches of one training call be made together. Others override `compose`.
     """
+
+    window = 0  # how many of the latest samples wait before they are offered to the memory
 
     def __init__(self, rng: np.random.Generator) -> None:
         self.rng = rng
@@ -50,7 +52,7 @@ class Rehearsal(Stateful):
         """These arrivals, and other samples drawn from memory up to the size of the batch."""
         slots = arrivals.slots[rows]
         stored = slots[slots >= 0]
-        return rows, bench.memory.sample(batch_size - len(rows), self.rng, stored)
+        return Choice(rows, bench.memory.sample(batch_size - len(rows), self.rng, stored))
 
 
 class HalfAndHalf(Rehearsal):
@@ -59,6 +61,33 @@ class HalfAndHalf(Rehearsal):
     def choose(self, bench: Workbench, arrivals: Batch, batch_size: int) -> Choice:
         """All of the arrivals, and a draw from memory."""
         return self.fill(bench, arrivals, np.arange(len(arrivals)), batch_size)
+
+
+class Spread(HalfAndHalf):
+    """Half of each batch from the latest `window` samples: those not trained on yet, then any of them.
+
+    So that the updates on a sample do not come in a row, with the same others beside it. A sample is offered
+    to the memory when it leaves the window. How often each has been drawn is counted.
+    """
+
+    columns: ClassVar[Columns] = {"rehearsed": Column(np.int32)}
+
+    def __init__(self, rng: np.random.Generator, window: int) -> None:
+        super().__init__(rng)
+        self.window = window
+
+    def choose(self, bench: Workbench, arrivals: Batch, batch_size: int) -> Choice:
+        """Some of the latest, and a draw from memory."""
+        latest = [bench.waiting[place].values for place in arrivals.arrivals]
+        times = np.array([values.get("rehearsed", 0) for values in latest])
+        count = max(batch_size // 2, batch_size - bench.memory.size)
+        chosen = np.sort(np.lexsort((self.rng.random(len(times)), times > 0))[:count])
+        slots, stored = self.fill(bench, arrivals, chosen, batch_size).slots, bench.memory["rehearsed"]
+        rehearsed = np.concatenate([times[chosen], stored[slots]])
+        stored[slots] += 1
+        for row in chosen:
+            latest[row]["rehearsed"] = int(times[row]) + 1
+        return Choice(chosen, slots, rehearsed)
 
 
 class ArrivalsOnly(Rehearsal):
@@ -70,7 +99,7 @@ class ArrivalsOnly(Rehearsal):
 
     def choose(self, bench: Workbench, arrivals: Batch, batch_size: int) -> Choice:
         """All of the arrivals."""
-        return np.arange(len(arrivals)), NONE
+        return Choice(np.arange(len(arrivals)), NONE)
 
 
 class StreamOnly(ArrivalsOnly):
@@ -98,7 +127,7 @@ class MemoryOnly(Rehearsal):
 
     def choose(self, bench: Workbench, arrivals: Batch, batch_size: int) -> Choice:
         """A draw from memory."""
-        return NONE, bench.memory.sample(batch_size, self.rng)
+        return Choice(NONE, bench.memory.sample(batch_size, self.rng))
 
 
 class Flexible(Rehearsal):
