@@ -367,7 +367,7 @@ class running:
 
 def settled(service: Service) -> None:
     """Wait until all is learned and shown."""
-    end = time.monotonic() + 30
+    end = time.monotonic() + 240
     while time.monotonic() < end:
         teaching = service.teaching
         if not teaching.waiting and not teaching._unflushed and teaching.shown == teaching.revision:
