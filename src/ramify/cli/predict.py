@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ramify.cli.logs import tell, warn
 from ramify.cli.parser import Parser, add_own_code, importing
 from ramify.errors import RamifyError
 
@@ -38,7 +39,7 @@ def main(argv: list[str]) -> int:
         )
     levels = learner.levels if args.level is None else (args.level,)
     if told := run_levels(args.model):
-        sys.stderr.write(f"{told}\n")
+        tell(told)
     if args.confidence is not None:
         check_confidence(learner._trainer, args.confidence)
     way: Decode = args.decode or "path"
@@ -47,7 +48,7 @@ def main(argv: list[str]) -> int:
     for answer in ask(learner, named_images(args.images, args.from_dir), question):
         answers.append(answer)
         if answer.error is not None:
-            sys.stderr.write(f"{line(answer, levels, False)}\n")
+            warn(line(answer, levels, False))
         elif not args.json and args.to is None:
             sys.stdout.write(f"{line(answer, levels, way in ONE_PATH)}\n")
     if not answers:
@@ -57,9 +58,10 @@ def main(argv: list[str]) -> int:
     bad = sum(answer.error is not None for answer in answers)
     if args.to is not None:
         write(answers, levels, question.top, args.to)
-        sys.stderr.write(f"{len(answers) - bad:,} answers are in {args.to}\n")
+        tell(f"{len(answers) - bad:,} answers are in {args.to}")
     if bad:
-        sys.stderr.write(f"{bad:,} of {len(answers):,} images cannot be used; the others are answered\n")
+        others = "; the others are answered" if bad < len(answers) else ""
+        warn(f"{bad:,} of {len(answers):,} images cannot be used{others}")
     return 1 if bad else 0
 
 

@@ -15,6 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ramify.cli.logs import tell
 from ramify.cli.parser import Parser, add_leniency, lenient
 from ramify.errors import RamifyError
 
@@ -86,7 +87,7 @@ def _show(args: argparse.Namespace) -> int:
         name = f"stream-{dataset.name}-{args.setup}-seed{args.seed}.svg"
         out = args.out or Path(re.sub(r"[/:\\]", "-", name))
         stream_figure(stream, dataset.taxonomy, title).save(out)
-        sys.stderr.write(f"picture: {out}\n")
+        tell(f"picture: {out}")
     return 0
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
+from ramify.cli.logs import tell
 from ramify.cli.parser import Parser
 
 
@@ -23,5 +23,5 @@ def main(argv: list[str]) -> int:
 
     out = args.out or Path("runs", args.archive.stem)
     written, there = unpack(args.archive, out)
-    sys.stderr.write(f"{out}: {written} runs written, {there} were there already\n")
+    tell(f"{out}: {written} runs written, {there} were there already")
     return 0
