@@ -37,7 +37,8 @@ class Editable:
 
     An edit is done whole or not at all, between two samples, and waits for `partial_fit` to end. Where
     `level` is None, it is the only one at which the label stands. Each returns its entry in the `history`;
-    `stored` in it is the number of stored samples whose labels it changed or that it took out.
+    `stored` in it is the number of stored samples whose labels it changed or that it took out; of a merge, of
+    all that have the label now.
     """
 
     _trainer: SharedTrainer
@@ -64,7 +65,11 @@ class Editable:
     # ---- labels
 
     def rename(self, level: int | None, label: Label, new: Label) -> Entry:
-        """Give a label another name; all that was learned stays."""
+        """Give a label another name; all that was learned stays.
+
+        A name that another level has is taken only where `level` is given: without it, a label is known by
+        its name.
+        """
         return self._perform("rename", lambda: verbs.rename(self, level, label, new))
 
     def merge(self, level: int | None, labels: Sequence[Label], into: Label | None = None) -> Entry:
@@ -238,7 +243,7 @@ class Editable:
             after, now = self._whole(), dict(stored(self._trainer))
             self._trainer._ties = None
             changed = {n: labels for n, labels in samples.items() if now.get(n) != labels}
-            told = done.told | {"stored": len(changed)} | ({"for_good": True} if for_good else {})
+            told = {"stored": len(changed)} | done.told | ({"for_good": True} if for_good else {})
             entry = self._history.add(what, self._trainer.samples, told)
             if for_good:
                 self._history.undo.clear()
