@@ -8,6 +8,7 @@ code is coloured and words are found as on any other page.
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import json
 import os
@@ -74,11 +75,13 @@ def digest(notebook: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(code).encode()).hexdigest()[:16]
 
 
-def main(paths: list[str]) -> None:
+def main() -> None:
     """Run the notebooks and write them."""
     import nbformat
 
-    for path in map(Path, paths):
+    parser = argparse.ArgumentParser(description="Run notebooks, and keep what they print in them.")
+    parser.add_argument("notebooks", nargs="+", type=Path, metavar="NOTEBOOK")
+    for path in parser.parse_args().notebooks:
         began = time.monotonic()
         nbformat.write(execute(path), path)
         print(f"{path}: {time.monotonic() - began:.0f} s, {path.stat().st_size:,} bytes")
@@ -145,4 +148,4 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()
