@@ -167,9 +167,10 @@ def test_pages_name_only_modules_and_names_that_exist():
 def public_names() -> dict[str, object]:
     """All that `ramify` and the packages below it offer, but for modules, by name."""
     found: dict[str, object] = {}
-    for name in ("ramify", *(f"ramify.{room.name}" for room in pkgutil.iter_modules(ramify.__path__))):
+    rooms = [f"ramify.{room.name}" for room in pkgutil.iter_modules(ramify.__path__) if room.ispkg]
+    for name in ("ramify", *rooms):
         module = pkgutil.resolve_name(name)
-        for one in getattr(module, "__all__", ()) if hasattr(module, "__path__") else ():
+        for one in getattr(module, "__all__", ()):
             found[f"{name}.{one}"] = getattr(module, one)
     return {name: value for name, value in found.items() if not inspect.ismodule(value)}
 
