@@ -17,9 +17,9 @@ from ramify import Learner, RamifyError, Taxonomy, load_dataset
 from ramify.change import Change, class_means, class_pairs, class_sums, slot_rows
 from ramify.cli import main
 from ramify.learner.history import difference, digest, patched, read_history
+from ramify.learner.relabel import stores
 from ramify.methods import METHODS
 from ramify.methods.checks import same, weights
-from ramify.methods.editing import stores
 from ramify.state import copied
 from ramify.taxonomy import edit as trees
 from test_learner import TOY, learner

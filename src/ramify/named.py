@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import PurePath
 from typing import Any
 
@@ -38,3 +39,14 @@ def find_named(name: str, known: Mapping[str, Any], what: str) -> Any:
         raise RamifyError(
             f"{what} {name!r} cannot be imported ({type(error).__name__}: {error}); give package.module:name"
         ) from error
+
+
+@contextmanager
+def blamed(what: str) -> Iterator[None]:
+    """What goes wrong in code of one's own is told as such: `the method mine failed (ValueError: …)`."""
+    try:
+        yield
+    except RamifyError:
+        raise
+    except Exception as error:
+        raise RamifyError(f"{what} failed ({type(error).__name__}: {error})") from error

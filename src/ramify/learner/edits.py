@@ -15,10 +15,11 @@ from ramify.errors import RamifyError
 from ramify.learner import verbs
 from ramify.learner.history import Entry, History, Undo, difference, digest, patched
 from ramify.learner.labels import Label, refuse_missing
+from ramify.learner.refit import answers, carry_over
+from ramify.learner.relabel import Edit, apply, stored, stores
 from ramify.learner.samples import Names, Stored
 from ramify.learner.verbs import LEAST, Done
-from ramify.methods.editing import Edit, apply, stored, stores
-from ramify.methods.refit import answers, carry_over
+from ramify.state import State
 from ramify.taxonomy import Taxonomy
 from ramify.typed import shown
 
@@ -28,8 +29,7 @@ if TYPE_CHECKING:
     from ramify.learner.shared import SharedTrainer
 
 VERBS = ("rename", "merge", "split", "move", "forget", "relabel", "forget_samples", "forget_source")
-Images = npt.NDArray[np.uint8]
-State = dict[str, Any]
+Pixels = npt.NDArray[np.uint8]  # of one stored image
 
 
 class Editable:
@@ -86,7 +86,7 @@ class Editable:
         self,
         level: int | None,
         label: Label,
-        into: Mapping[Label, Sequence[int | str]] | Callable[[Images], Label | None],
+        into: Mapping[Label, Sequence[int | str]] | Callable[[Pixels], Label | None],
     ) -> Entry:
         """Give stored samples of a label new labels beside it.
 
@@ -147,7 +147,7 @@ class Editable:
             and (source is None or sample.source == source)
         ]
 
-    def stored_image(self, number: int) -> Images:
+    def stored_image(self, number: int) -> Pixels:
         """The image of a stored sample, [size, size, 3]."""
         for memory in stores(self._trainer):
             slots = np.flatnonzero(memory["sample"][: memory.size] == number)
@@ -161,7 +161,7 @@ class Editable:
             inputs = waiting[0]
         if inputs.ndim != 3:
             raise RamifyError("this learner stores features of images, not the images; there is none to show")
-        found: Images = inputs.permute(1, 2, 0).contiguous().cpu().numpy()
+        found: Pixels = inputs.permute(1, 2, 0).contiguous().cpu().numpy()
         return found
 
     # ---- history

@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ramify.datasets.dataset import Channels
 from ramify.datasets.load import MAX_SIZE
 from ramify.errors import RamifyError
 from ramify.learner import saving
@@ -40,6 +39,7 @@ from ramify.methods import Settings, find_method, make_settings
 from ramify.methods.recipe import Build, Method, as_method
 from ramify.methods.settings import NetworkSettings
 from ramify.named import is_own
+from ramify.pixels import Channels
 from ramify.runs.run import pick_device
 from ramify.taxonomy import Taxonomy, read_taxonomy
 from ramify.typed import from_dict, whole

@@ -12,8 +12,8 @@ import numpy as np
 
 from ramify.errors import RamifyError
 from ramify.learner.labels import Label, as_labels, as_levels, as_pairs
-from ramify.methods.editing import Edit, Labels, apply, stored
-from ramify.methods.refit import answers, carry_over
+from ramify.learner.refit import answers, carry_over
+from ramify.learner.relabel import Edit, Labels, apply, stored
 from ramify.taxonomy import Taxonomy
 from ramify.taxonomy import edit as trees
 from ramify.typed import shown
