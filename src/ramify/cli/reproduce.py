@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import difflib
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ramify.cli.logs import tell
 from ramify.cli.parser import Parser
 from ramify.cli.studying import add_options, carry_out, print_or_deliver, run_values
 from ramify.errors import RamifyError
@@ -46,7 +46,7 @@ def main(argv: list[str]) -> int:
 
         path = args.to or folder_beside(out) / f"{artefact.name}.{form}"
         reproduced_figure(chosen, out).save(path)
-        sys.stderr.write(f"written: {path}\n")
+        tell(f"written: {path}")
     return 0
 
 
@@ -56,7 +56,7 @@ def _published(args: argparse.Namespace) -> Path:
     if not results.is_file():
         return Path("runs/reproduce")
     args.no_run = not args.plan
-    sys.stderr.write(f"from the finished runs in {results}; --out elsewhere to run anew\n")
+    tell(f"from the finished runs in {results}; --out elsewhere to run anew")
     return results
 
 
