@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
-import numpy as np
 import torch
 from torch import nn
 
@@ -16,7 +15,7 @@ from ramify.classes import Classes
 from ramify.errors import RamifyError
 from ramify.hierarchy import Ties
 from ramify.hierarchy.kin import towards_parents, with_children
-from ramify.hierarchy.means import ties_of
+from ramify.hierarchy.means import best_paths
 from ramify.memory import Nowhere, Sample, Workbench, arrived
 from ramify.memory.workbench import Weights
 from ramify.methods.recipe import Answer, Recipe, method
@@ -38,7 +37,7 @@ class KinSettings(Typed):
 
     children: bool = True
     """Count the samples of a class for its parent in the found tree too."""
-    parents: NotNegative = 20.0
+    parents: NotNegative = 5.0
     """Samples of its own that the mean of its parent in the found tree counts in a class's (not RanPAC)."""
 
 
@@ -178,14 +177,20 @@ class InClosedForm(Answer):
 
 
 def _ties(trainer: Trainer, moments: Moments, head: Head) -> Ties:
+    """The tree in what the head answers to the mean feature of each class.
+
+    These answers are nearly sure, so their logarithms are summed up as they are: divided by what is answered
+    to everybody, as `ties_of` does with uncertain answers, a class of many children would lose them.
+    """
     rows, biases = head
     logits = moments.means @ rows.T + biases
-    answers = np.zeros(logits.shape)
+    logits[:, moments.counts == 0] = torch.finfo(logits.dtype).min
+    log = torch.zeros_like(logits)
     for level in trainer.classes.levels:
-        own = trainer.classes.of_level(level)
-        answers[:, own] = logits[:, torch.from_numpy(own)].softmax(1).numpy()
-    answers[(moments.counts == 0).numpy()] = 0
-    return ties_of(trainer.classes, answers)
+        own = torch.from_numpy(trainer.classes.of_level(level))
+        log[:, own] = logits[:, own].log_softmax(1)
+    answers = log.exp() * (moments.counts > 0)[:, None]
+    return best_paths(trainer.classes, log.numpy(), answers.numpy())
 
 
 def _in_place(trainer: Trainer, moments: Moments, head: Head) -> Weights:
