@@ -59,7 +59,8 @@ def _published(args: argparse.Namespace) -> Path:
     if args.preset.endswith(".toml") or not any(results.parent.glob("*.jsonl")):
         return Path("runs/reproduce")
     args.no_run = not args.plan
-    sys.stderr.write(f"from the finished runs in {results}; --out FOLDER to run anew\n")
+    there = f"from the finished runs in {results}" if results.is_file() else f"there is no {results} so far"
+    sys.stderr.write(f"{there}; --out FOLDER to run anew\n")
     return results
 
 
