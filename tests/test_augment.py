@@ -1,6 +1,7 @@
 """Crop, flip, the policies' draws, normalisation and CutMix."""
 
 from collections import Counter
+from dataclasses import replace
 from itertools import product
 from types import SimpleNamespace
 from typing import Any
@@ -289,6 +290,23 @@ def test_batches_are_augmented_together_as_one_by_one(seed: int, sizes: list[int
         assert augment(bench, ahead) is ahead.augmented  # and draws nothing
         assert torch.equal(augment(bench, ahead), augment(bench, batch))
     assert bench.rng.state() == after
+
+
+def test_the_more_often_an_image_was_rehearsed_the_more_often_it_is_changed_in_full() -> None:
+    """New ones get crop and flip alone; AutoAugment and CutMix touch k / (k + half) of the others."""
+    n, half = 1000, 5.0
+    bench, batch = bench_and_batch([(0,)] * (3 * n), [1])
+    batch = replace(batch, rehearsed=np.repeat([0, 5, 45], n))
+    augment = Augment("cifar10", half=half)
+    draw = augment.draw(3 * n, np.random.default_rng(0), batch.rehearsed)
+    np.testing.assert_allclose(draw.ripe.reshape(3, n).mean(1), [0, 0.5, 0.9], atol=0.05)
+    plain = Augment(None).apply(batch.inputs, draw)
+    changed = (augment.apply(batch.inputs, draw) != plain).flatten(1).any(1).numpy()
+    assert not (changed & ~draw.ripe).any()
+    assert changed[draw.ripe].mean() > 0.3
+    mixed, _ = CutMix(1.0, half=half)(bench, batch, batch.inputs, Targets.of(batch.labels))
+    touched = (mixed != batch.inputs).flatten(1).any(1).numpy().reshape(3, n).mean(1)
+    np.testing.assert_allclose(touched, [0, 0.5, 0.9], atol=0.06)
 
 
 @pytest.mark.parametrize("method", ["er", "clib", "pl-fms", "canopy", "mir", "rm"])

@@ -165,7 +165,7 @@ COMMAND_LINES = {
     "tasks of multiple-depth": case(f"{RUN} --tasks 3", "3 tasks", "4"),
     "tasks of single-depth": case(f"{RUN} --setup single-depth --tasks 6", "6 tasks", "12 parents"),
     "more tasks than classes": case(f"{RUN} --setup disjoint --tasks 99", "99 tasks", "48 classes"),
-    "percentage": case(f"{RUN} --setup i-blurry --i-blurry.n 150", "n = 150", "0 to 100"),
+    "percentage": case(f"{RUN} --setup i-blurry --i-blurry.n 150", "n is 150", "0 to 100"),
     "setting of another setup": case(f"{RUN} --i-blurry.n 30", "i_blurry is set", "or choose i-blurry"),
     "labels of another setup": case(
         f"{RUN} --single-depth.labels dual", "single_depth is set", "or choose single-depth"

@@ -163,9 +163,9 @@ def test_a_model_without_memory_answers_the_same_and_holds_no_sample(name, tmp_p
 
 
 def test_answers_that_need_what_is_stored_are_not_sent_without(tmp_path):
-    learner = taught("canopy", canopy={"closed_form": 1.0})
+    learner = taught("gdumb")
     learner.predict(images(2))
-    with pytest.raises(RamifyError, match="canopy needs the stored samples"):
+    with pytest.raises(RamifyError, match="gdumb needs the stored samples"):
         learner.save(tmp_path, memory=False)
     assert not (tmp_path / "learner.safetensors").exists()
 

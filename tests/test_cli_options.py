@@ -93,6 +93,29 @@ def test_levels_are_written_alike_for_every_command(
     assert seen == [(1, 3) if "-" not in written else (-4, -2)] * 2
 
 
+def test_seeds_are_written_alike_and_options_are_guessed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Any] = []
+    monkeypatch.setattr(
+        compare, "carry_out", lambda study, *rest: seen.append(sorted({r.config.seed for r in study}))
+    )
+    for seeds in (["0,2"], ["0", "2"]):
+        assert main(["compare", "--methods", "er", "--seeds", *seeds, "--out", str(tmp_path)]) == 0
+    assert seen == [[0, 2], [0, 2]]
+    for command, hint in {
+        "predict model a.png --confidense 0.9": "did you mean --confidence?",
+        "learn a.csv --out m --image-sise=3": "did you mean --image-size?",
+        "edit model merge a b --ito c": "did you mean --into?",
+        "run --method mine.py:x": "did you mean 'mine:x'?",
+        "run --method tools/mine.py:x": "did you mean 'tools.mine:x'?",
+    }.items():
+        assert main(command.split()) == 2
+        told = capsys.readouterr().err
+        assert hint in told
+        assert told.count("\n") == 1
+
+
 def test_a_stream_can_be_shown_through_a_tree_that_is_given(
     tmp_path: Path, paint: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -204,7 +204,7 @@ def test_coarse_classes_learn_from_samples_with_fine_labels_alone(name):
         one = trainer(name, kin={"children": helped, "parents": 20.0 if helped else 0.0})
         pairs = [[(1, f"p{i % 2}")] if k < 12 else [(2, f"c{i}")] for k, i in enumerate(leaf)]
         one.observe(x, pairs)
-        said = one.answer(fresh, ["joint"])["joint"]
+        said = one.answer(fresh, {"joint": ("joint", None)})["joint"]
         right[helped] = np.mean(
             [one.classes.labels[c] == f"p{i % 2}" for c, i in zip(said[:, 0], truth, strict=True)]
         )

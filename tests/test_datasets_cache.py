@@ -93,11 +93,11 @@ def test_a_killed_build_is_resumed(tmp_path):
     """A process of its own, killed while it decodes."""
     script = (
         "import sys, time, pathlib, numpy as np\n"
-        "from ramify.datasets import build\n"
+        "from ramify.datasets import build, table\n"
         "from ramify.datasets.arrays import ArrayImages\n"
         "from ramify.datasets.cache import *\n"
         "from ramify.taxonomy import Taxonomy\n"
-        "build.CHUNK_BYTES, build.SECONDS_BETWEEN_SAVES = 240, 0.0\n"
+        "build.CHUNK_BYTES, table.SECONDS_BETWEEN_SAVES = 240, 0.0\n"
         "class Slow(ArrayImages):\n"
         "    def read(self, i, size):\n"
         "        time.sleep(0.002); return super().read(i, size)\n"
@@ -239,7 +239,7 @@ def test_many_broken_images_stay_one_short_line(tmp_path):
 
 
 def test_a_full_disk_is_said_beforehand(tmp_path, monkeypatch):
-    monkeypatch.setattr(build.shutil, "disk_usage", lambda _: SimpleNamespace(free=10))
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=10))
     with pytest.raises(RamifyError, match=r"has 10 bytes free, the decoded images need 10\.0 kB"):
         make(tmp_path)
 

@@ -15,10 +15,10 @@ from PIL import Image
 
 from ramify.cli import main
 from ramify.datasets import SOURCES, aircraft, cub, inaturalist, load_dataset, omniglot, tiny_imagenet
-from ramify.datasets.cache import digest
-from ramify.datasets.fetch import Archive, Publisher
+from ramify.datasets.fetch import Download, Publisher
 from ramify.datasets.splits import distinct
 from ramify.errors import RamifyError
+from ramify.files import digest
 from ramify.taxonomy import Taxonomy, read_taxonomy
 
 
@@ -90,7 +90,8 @@ def test_cub_from_its_archive(paint, tmp_path, monkeypatch, capsys):
         tar.add(tmp_path / "made" / cub.FOLDER, cub.FOLDER)
         tar.add(tmp_path / "made" / cub.FOLDER / "classes.txt", "attributes.txt")  # as in the official one
     here = replace(cub.PUBLISHER.archives[0], md5=digest(packed, "md5"))
-    monkeypatch.setattr(cub, "PUBLISHER", replace(cub.PUBLISHER, archives=(here,)))
+    get = replace(cub.PUBLISHER, archives=(here,)).fetch
+    monkeypatch.setitem(SOURCES, "cub200", replace(cub.SOURCE, get=get))
     assert main(["data", "get", "cub200", "--data-dir", str(tmp_path / "data"), "--size", "8"]) == 0
     told = capsys.readouterr().out
     assert "licence" in told
@@ -332,8 +333,8 @@ def test_a_publisher_brings_only_what_is_missing(tmp_path):
         "https://x.invalid",
         "none",
         (
-            Archive("https://x.invalid/there.zip", "0", "there"),
-            Archive("https://x.invalid/b.zip", digest(packed, "md5"), "b"),
+            Download("https://x.invalid/there.zip", "0", "there"),
+            Download("https://x.invalid/b.zip", digest(packed, "md5"), "b"),
         ),
         "1 MB",
     )

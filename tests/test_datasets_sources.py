@@ -81,15 +81,14 @@ def small_cifar(root, n=200):
     return root / FOLDER
 
 
-def test_cifar100_is_unpacked_from_the_archive(tmp_path, monkeypatch):
+def test_cifar100_is_unpacked_from_the_archive(tmp_path):
     small_cifar(tmp_path / "made")
     archive = tmp_path / "data" / f"{FOLDER}.tar.gz"
     archive.parent.mkdir()
     with tarfile.open(archive, "w:gz") as tar:
         tar.add(tmp_path / "made" / FOLDER, FOLDER)
     here = replace(cifar100.PUBLISHER.archives[0], md5=cifar100.digest(archive, "md5"))
-    monkeypatch.setattr(cifar100, "PUBLISHER", replace(cifar100.PUBLISHER, archives=(here,)))
-    cifar100.get(archive.parent, progress=False)
+    replace(cifar100.PUBLISHER, archives=(here,)).fetch(archive.parent, progress=False)
     assert len(load_dataset("cifar100", archive.parent, progress=False).train) == 200
 
 

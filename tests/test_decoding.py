@@ -16,7 +16,7 @@ from ramify import Learner, RamifyError
 from ramify.classes import Classes
 from ramify.datasets import load_dataset
 from ramify.hierarchy import DECODINGS, Ties, ancestors_in, decode
-from ramify.hierarchy.ends import OTHERS, answer_ends
+from ramify.hierarchy.ends import COARSER, FINER, answer_ends
 from ramify.methods.checks import SIZE, Toy
 from ramify.runs.config import Config
 from ramify.runs.folder import RunFolder
@@ -101,7 +101,7 @@ def scores_joint(classes, p, ancestors, level):
         line, score = lineage(classes, ancestors, cls), 1.0
         for h in classes.levels:
             members = [int(c) for c in classes.of_level(h)]
-            share = 1.0 if h == level else OTHERS
+            share = 1.0 if h == level else COARSER if h < level else FINER
             if h <= level:
                 score *= (1 / len(members) if line[h] is None else p[line[h]]) ** share
             else:
@@ -148,13 +148,13 @@ def end(classes, p, ancestors):
     for column, level in enumerate(classes.levels[:-1]):
         scores = {}
         for cls in met[level]:
-            scores[cls] = p[cls] * above(lines[cls], level) ** OTHERS
+            scores[cls] = p[cls] * above(lines[cls], level) ** COARSER
         lost = [c for c in lines if level in lines[c] and lines[c][level] is None]
         if lost:
-            scores[None] = max(above(lines[c], level) for c in lost) ** OTHERS / len(met[level])
+            scores[None] = max(above(lines[c], level) for c in lost) ** COARSER / len(met[level])
         for cls in scores:
             for finer in classes.levels[column + 1 :]:
-                scores[cls] *= max(mass(cls, level, finer), np.finfo(float).tiny) ** OTHERS
+                scores[cls] *= max(mass(cls, level, finer), np.finfo(float).tiny) ** FINER
         best = max(scores, key=lambda cls: scores[cls])
         if best is not None and best not in inner:
             return column
@@ -226,8 +226,8 @@ def test_with_heads_that_are_right_an_answer_ends_by_the_masses_of_classes(tree,
         for column, level in enumerate(classes.levels):
 
             def score(cls, column=column, image=image):
-                above = math.prod(whole[image, a] for a in ancestors[cls, :column]) ** OTHERS
-                return above * whole[image, cls] ** (1 + OTHERS * (len(classes.levels) - 1 - column))
+                above = math.prod(whole[image, a] for a in ancestors[cls, :column]) ** COARSER
+                return above * whole[image, cls] ** (1 + FINER * (len(classes.levels) - 1 - column))
 
             best = max(map(int, classes.of_level(level)), key=score)
             if classes.labels[best] in {row[-1] for row in rows if len(row) == level}:
@@ -433,7 +433,7 @@ def test_the_figures_are_of_the_way_that_was_asked_for(way, tmp_path):
     assert other.final_accuracy == result.decoded["heads"]
     saved = load_file(tmp_path / "run" / "predictions.safetensors")
     classes = run.trainer.classes
-    said = run.trainer.answer(run.dataset.test.images, [way], run.evaluator.tree)[way]
+    said = run.trainer.answer(run.dataset.test.images, {way: (way, None)})[way]
     expected = np.array([*classes.labels, -1])[said]
     np.testing.assert_array_equal(saved["predictions"][:, [h - 1 for h in classes.levels]], expected)
     assert plain.trainer.updates == run.trainer.updates

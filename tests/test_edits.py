@@ -17,9 +17,9 @@ from ramify import Learner, RamifyError, Taxonomy, load_dataset
 from ramify.change import Change, class_means, class_pairs, class_sums, slot_rows
 from ramify.cli import main
 from ramify.learner.history import difference, digest, patched, read_history
+from ramify.learner.relabel import stores
 from ramify.methods import METHODS
 from ramify.methods.checks import same, weights
-from ramify.methods.editing import stores
 from ramify.state import copied
 from ramify.taxonomy import edit as trees
 from test_learner import TOY, learner
@@ -308,6 +308,10 @@ MISTAKES = {
     "its own name": (lambda o: o.rename(1, "red", "red"), "choose another name"),
     "a name that is taken": (lambda o: o.rename(1, "red", "blue"), r"merge\(1, \['red', 'blue'\]\)"),
     "another level": (lambda o: o.rename(2, "red", "x"), "'red' is a label of level 1, not of 2"),
+    "a name of another level": (
+        lambda o: o.rename(None, "colour 1", "red"),
+        "'red' is a label of level 1, and 'colour 1' of 2; choose another name, or say level 2",
+    ),
     "a number": (lambda o: o.rename(1, "red", 3), "labels are strings and integers"),
     "one label": (lambda o: o.merge(1, ["red"]), "merge needs two or more labels"),
     "no labels": (lambda o: o.merge(1, "red"), "two or more labels of one level"),
@@ -357,6 +361,15 @@ def test_an_edit_that_breaks_midway_leaves_all_as_it_was(monkeypatch):
     assert not ours.history
 
 
+def test_a_name_of_another_level_is_taken_where_the_level_is_said():
+    ours = taught("er")
+    ours.rename(2, "colour 1", "red")
+    assert "red" in ours.labels(1)
+    assert "red" in ours.labels(2)
+    with pytest.raises(RamifyError, match="say which with level="):
+        ours.rename(None, "red", "x")
+
+
 def test_after_an_edit_it_learns_on_as_its_saved_copy_does(tmp_path):
     ours = taught("pl-fms")
     ours.merge(2, ours.labels(2)[:2], "both")
@@ -384,8 +397,10 @@ def test_the_command(tmp_path, monkeypatch, capsys):
         return out.out if code == 0 else out.err
 
     assert "renamed colour 0 to crimson (level 2)" in edit("rename", "colour 0", "crimson")
-    assert "merged crimson, colour 1 into red" in edit("merge", "crimson", "colour 1", "--into", "red")
+    merged = edit("merge", "crimson", "colour 1", "--into", "red")
+    assert "merged crimson, colour 1 into red" in merged
     listed = edit("samples", "--label", "red", "--images", "out").splitlines()
+    assert f"; {len(listed) - 1} stored samples" in merged  # all that have the label now
     assert listed[0] == "sample,id,source,level2"
     assert all(line.endswith(",stream.csv,red") for line in listed[1:])
     numbers = [line.split(",")[0] for line in listed[1:]]

@@ -18,7 +18,7 @@ from made_features import WIDTH, frozen
 from ramify.cli import main
 from ramify.cli.run import parse
 from ramify.datasets import load_dataset
-from ramify.datasets.table import Rows, open_or_make
+from ramify.datasets.table import Rows, tables_in
 from ramify.errors import RamifyError
 from ramify.learner import Learner
 from ramify.methods import METHODS, Trainer, make_settings
@@ -250,22 +250,22 @@ def test_a_table_is_continued_where_it_was_left_and_made_once(tmp_path):
             if fails_at is not None and start >= fails_at:
                 raise KeyboardInterrupt
             made.append((start, stop))
-            return values[start:stop]
+            return values[start:stop], []
 
         table = Rows(50, (2,), np.dtype(np.float32), make, 8)
         return {"train": table, "test": replace(table, count=3)}
 
     folder = tmp_path / "features" / "x"
     with pytest.raises(KeyboardInterrupt):
-        open_or_make(folder, rows(24), "x", False)
+        tables_in(folder, rows(24), "x", False)
     assert not folder.exists()
-    found = open_or_make(folder, rows(None), "x", False)
-    again = open_or_make(folder, rows(0), "x", False)
+    found = tables_in(folder, rows(None), "x", False)
+    again = tables_in(folder, rows(0), "x", False)
     np.testing.assert_array_equal(found.arrays["train"], values)
     np.testing.assert_array_equal(again.arrays["test"], values[:3])
     assert made == [(at, min(at + 8, 50)) for at in range(0, 50, 8)] + [(0, 3)]
     (folder / "train.npy").write_bytes(b"damaged")
-    assert open_or_make(folder, rows(None), "x", False).arrays["train"].shape == (50, 2)
+    assert tables_in(folder, rows(None), "x", False).arrays["train"].shape == (50, 2)
 
 
 # ---- images, encoded once

@@ -167,11 +167,12 @@ def test_a_signal_stops_after_the_part_and_the_same_command_goes_on(photos, monk
     assert model(folder / "model").samples == 80
 
 
-def test_images_that_cannot_be_read_are_passed_over(photos, caplog):
+def test_images_that_cannot_be_read_are_passed_over_and_the_exit_code_says_so(photos, caplog, capsys):
     folder, lines = photos
     (folder / "photos" / "3.png").write_bytes(b"no image")
     with caplog.at_level(logging.WARNING, "ramify"):
-        assert learn(folder, [*lines[:6], "gone.png,red,1"], "model") == 0
+        assert learn(folder, [*lines[:6], "gone.png,red,1"], "model") == 1
+    assert "4 samples learned, 2 waiting for their image; " in capsys.readouterr().err
     assert [record.getMessage().split(":")[0] for record in caplog.records] == [
         "stream.csv line 5 is passed over",
         "stream.csv line 7 is passed over",
@@ -182,7 +183,7 @@ def test_images_that_cannot_be_read_are_passed_over(photos, caplog):
 def test_an_image_that_comes_after_its_row_is_learned_once_when_it_comes(photos, monkeypatch, caplog):
     folder, lines = photos
     monkeypatch.setattr("ramify.learner.manifest.POLL", 0.02)
-    monkeypatch.setattr("ramify.learner.manifest.PATIENCE", 0.2)
+    monkeypatch.setattr("ramify.learner.manifest.PATIENCE", 5.0)
     late = {name: (folder / "photos" / name).read_bytes() for name in ("0.png", "3.png", "9.png")}
     for name in late:
         (folder / "photos" / name).unlink()
@@ -211,10 +212,10 @@ def test_an_image_that_comes_after_its_row_is_learned_once_when_it_comes(photos,
     assert told.startswith("stream.csv line 5 is passed over: ")
     assert "3.png cannot be used" in told
     assert "image 0" not in told
-    for name in ("3.png", "9.png"):
+    for name, code in (("3.png", 1), ("9.png", 0)):
         (folder / "photos" / name).write_bytes(late[name])
-        assert learn(folder, lines[:11], "model", "--set", "lr=0.001") == 0
-        assert learn(folder, lines[:11], "model", "--set", "lr=0.001") == 0
+        assert learn(folder, lines[:11], "model", "--set", "lr=0.001") == code
+        assert learn(folder, lines[:11], "model", "--set", "lr=0.001") == code
     assert model(folder / "model").samples == 10
     (place,) = model(folder / "model").notes["learn"]["manifests"]
     assert place["waiting"] == []
@@ -276,7 +277,7 @@ def test_class_folders_are_learned_once_each_with_all_their_levels(photos, capsy
     assert set(ours.labels(2)) == {path[1] for path in TOY.paths[:40]}
     shutil.copy(folder / "photos" / "50.png", kinds.joinpath(*TOY.paths[50]) / "50.png")
     (kinds.joinpath(*TOY.paths[0]) / "bad.png").write_bytes(b"none")
-    assert learn_folder("model") == 0
+    assert learn_folder("model") == 1
     assert model(folder / "model").samples == 41
     shutil.copy(folder / "photos" / "0.png", kinds.joinpath(*TOY.paths[0]) / "bad.png")
     assert learn_folder("model") == 0
@@ -410,6 +411,7 @@ def test_follows_until_it_is_told_to_stop(photos, capsys, monkeypatch):
         ("path,level\n0.png,1\n", "no column label"),
         ("path,label,level\n0.png,red,x\n", "line 2 (0.png): level 'x'"),
         ("path,label,level\n0.png,red,0\n", "line 2 (0.png): level 0"),
+        ("path,level1,level2\n0.png,,\n", "line 2: no label at any level"),
         ("path,label\n0.png,red\n", "line 2 (0.png): level is missing"),
         ("path,label,level\n0.png,,1\n", "line 2 (0.png): label ''"),
         ("", "is empty"),
@@ -433,6 +435,37 @@ def test_a_taxonomy_gives_the_levels(photos):
     assert learn(folder, rows, "model") == 0
     assert model(folder / "model").levels == (1, 2)
     assert read_rows(folder / "stream.csv")[0].labels[0][0] == ""
+
+
+def test_fine_labels_of_a_manifest_have_the_labels_that_the_tree_has_above_them(photos, capsys):
+    folder, _ = photos
+    write(folder / "tree.csv", ["level1,level2", *sorted({",".join(path) for path in TOY.paths})])
+    rows = ["path,label", *(f"{i}.png,{leaf}" for i, (_, leaf) in enumerate(TOY.paths))]
+    assert learn(folder, rows, "model", "--taxonomy", str(folder / "tree.csv")) == 0
+    ours = model(folder / "model")
+    assert ours.levels == (1, 2)
+    assert {tuple(sample.labels.values()) for sample in ours.stored()} <= {tuple(path) for path in TOY.paths}
+    capsys.readouterr()
+    assert main(["predict", str(folder / "model"), str(folder / "photos" / "0.png"), "--own-code"]) == 0
+    said = [part.split()[0] for part in capsys.readouterr().out.partition(": ")[2].split(" > ")]
+    assert len(said) == 2
+    levels = ["path,level1,level2", *(f"{i}.png,{a},{b}" for i, (a, b) in enumerate(TOY.paths))]
+    assert learn(folder, levels, "alike", name="levels.csv") == 0
+    assert same(weights(ours._trainer), weights(model(folder / "alike")._trainer))
+
+
+def test_who_is_never_sure_enough_says_why(photos, capsys):
+    folder, lines = photos
+    assert learn(folder, lines, "model") == 0
+    capsys.readouterr()
+    ask = ["predict", str(folder / "model"), str(folder / "photos" / "0.png"), "--own-code"]
+    code = main([*ask, "--confidence", "0.9999"])
+    told = capsys.readouterr().err.splitlines()[-1]
+    if code == 2:  # no level has enough answers at all
+        assert "answers in the log" in told
+    else:
+        assert "1 of 1 images have no answer that is as sure: level 1 " in told
+        assert "sure (right on" in told
 
 
 def test_a_tree_without_a_class_that_was_learned_is_refused(photos, capsys):

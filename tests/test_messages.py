@@ -37,6 +37,10 @@ SHOWN_BY = {
     "cli/engines.py": ("sweep", "compare", "reproduce"),
     "cli/parser.py": ("learn", "compare", "reproduce"),
     "cli/answers.py": ("predict",),
+    "cli/answers_as.py": ("predict",),
+    "cli/bring.py": ("import",),
+    "learner/fiftyone.py": ("predict",),
+    "learner/labelstudio.py": ("import", "predict"),
     "cli/edit.py": ("edit MODEL samples",),
 }
 OTHERS = ("`ray start --head`", "pip install --no-deps timm")  # not ours

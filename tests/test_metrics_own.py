@@ -91,10 +91,10 @@ def test_compare_works_a_metric_out_for_runs_that_have_not_recorded_it(
     study(desk / "runs", ("er", "clib"), seeds=3)
     (found,) = scenarios(load_runs([desk / "runs"]))
     table = scenario_table(found, "own_metrics:count")
-    assert [column.heading for column in table.columns] == [("level 1",), ("level 2",), ("level 3",)]
+    assert list(table.columns) == [("level 1",), ("level 2",), ("level 3",)]
     assert {entry.ours.mean for row in table.rows for entry in row.entries if entry.ours} == {60.0}
     table = scenario_table(found, "own_metrics:right")
-    assert [column.heading for column in table.columns] == [("right",)]
+    assert list(table.columns) == [("right",)]
     answers = [run.answers for run in found.series[0].runs]
     expected = np.mean([(a.predictions == a.truth).mean() for a in answers if a is not None])
     entry = table.rows[0].entries[0]

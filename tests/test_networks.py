@@ -312,7 +312,7 @@ def test_a_question_in_mid_stream_changes_nothing(name):
         for trainer in (quiet, asked):
             toy.teach(trainer, start, start + 6)
         asked.predict(toy.images[:5])
-        asked.answer(toy.images[:5], ["heads", "path"])
+        asked.answer(toy.images[:5], {"heads": ("heads", None), "path": ("path", None)})
     assert same(weights(quiet), weights(asked))
     for key in ("rng", "credit", "samples", "updates"):
         assert quiet.state()[key] == asked.state()[key]

@@ -17,7 +17,7 @@ from ramify.memory import Batch, Sample, arrived
 from ramify.methods import METHODS
 from ramify.methods.checks import Toy, learner
 from ramify.methods.mir import interference, most_interfered
-from ramify.rehearsal import Flexible, HalfAndHalf, MemoryOnly, Nothing, StreamOnly
+from ramify.rehearsal import Flexible, HalfAndHalf, MemoryOnly, Nothing, Spread, StreamOnly
 
 
 def world(rng, classes=6, memory_size=40, arrivals=8, samples=None, content=None):
@@ -363,3 +363,34 @@ def test_whoever_overrides_compose_says_anew_whether_it_can_be_done_ahead():
             return batch_size
 
     assert (HalfAndHalf.ahead, Own.ahead, Larger.ahead) == (True, False, True)
+
+
+@given(st.integers(0, 2**32), st.integers(0, 12))
+@settings(max_examples=30)
+def test_spread_takes_new_samples_first_then_any_of_its_window_and_counts(seed, stored):
+    """Half of a batch from the window, those first that were never drawn; the rest from memory."""
+    rng, size = np.random.default_rng(seed), 8
+    bench = Bench(20, columns=Spread.columns)
+    bench.meet(1, 0)
+    for i in range(stored):
+        bench.memory.add(sample(i, 0))
+    bench.waiting = [sample(100 + i, 0) for i in range(int(rng.integers(1, 15)))]
+    arrivals, times = arrived(bench.waiting), dict.fromkeys(range(200), 0)
+    spread = Spread(np.random.default_rng(seed), 12)
+    for _ in range(int(rng.integers(1, 9))):
+        batch = spread.compose(bench, arrivals, size)
+        drawn, new = numbers(batch), [n for n in numbers(arrivals) if not times[n]]
+        latest = [n for n in drawn if n >= 100]
+        assert batch.arrived.tolist() == [n >= 100 for n in drawn]
+        assert len(set(drawn)) == len(drawn) == min(size, stored + len(latest))
+        assert len(latest) == min(len(arrivals), max(size // 2, size - stored))
+        assert len(set(new) & set(latest)) == min(len(new), len(latest))
+        assert batch.rehearsed.tolist() == [times[n] for n in drawn]
+        for number in drawn:
+            times[number] += 1
+        if stored and rng.random() < 0.5:  # another sample in its place begins anew
+            victim = int(rng.integers(stored))
+            bench.memory.replace(victim, sample(victim, 0))
+            times[victim] = 0
+    brought = [s.values.get("rehearsed", 0) for s in bench.waiting]  # what the memory is told of them
+    assert brought == [times[n] for n in numbers(arrivals)]

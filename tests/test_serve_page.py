@@ -216,14 +216,15 @@ def test_what_other_programs_asked_waits_to_be_labelled(browser: Any, served: tu
         ask(port, "POST", "/predict", png(photo((120, 120, 120), seed)))
     with looking_at(browser, url) as page:
         page.get_by_role("button", name="Label next").click()
-        page.locator("#strip button").nth(2).wait_for()
         page.get_by_text("from the queue").wait_for()
+        assert page.locator("#strip button").count() == 3
         page.keyboard.press("w")
         page.locator("#reasons img").first.wait_for()
         page.locator("body").click(position={"x": 2, "y": 300})
         page.keyboard.press("Enter")
         page.get_by_text("Taught as").first.wait_for()
-        page.wait_for_function("document.querySelectorAll('#strip button').length === 2")
+        page.locator("#strip button").nth(2).wait_for(state="detached")
+        assert page.locator("#strip button").count() == 2
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -254,7 +254,7 @@ def test_what_a_setup_of_ones_own_gets_wrong_is_named(returned: Any, message: st
     with pytest.raises(RamifyError, match=message) as caught:
         build_stream("odd", LEAVES, TREE, 0)
     assert "\n" not in str(caught.value)
-    with pytest.raises(RamifyError, match="0 tasks: expected 1 or more"):
+    with pytest.raises(RamifyError, match="tasks is 0; it must be a whole number, at least 1"):
         build_stream("odd", LEAVES, TREE, 0, tasks=0)
 
 

@@ -279,7 +279,7 @@ MANY = np.repeat(np.arange(24), 10)
         ),
         ("disjoint", MANY[10:], TWO, {}, "too few images: .*'c0' with 0"),
         ("disjoint", MANY, TWO, {"tasks": 25}, "expected 1 to 24"),
-        ("disjoint", MANY, TWO, {"tasks": 0}, "expected 1 to 24"),
+        ("disjoint", MANY, TWO, {"tasks": 0}, "at least 1"),
         ("blurry", MANY, TWO, {"settings": {"m": 20}}, "use i-blurry"),
         ("i-blurry", MANY, TWO, {"settings": {"m": 101}}, "percentage"),
         ("i-blurry", MANY, TWO, {"settings": {"n": float("nan")}}, "percentage"),

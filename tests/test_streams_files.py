@@ -240,6 +240,12 @@ def test_the_command_prints_and_draws(
     assert [task["levels"] for task in data["tasks"]] == [[1], [2], [2]]
     assert sum(task["new_classes"] for task in data["tasks"]) == 10
     assert list(tmp_path.glob("stream-*")) == [tmp_path / "stream-small-single-depth-seed5.svg"]
+    even = Path("stream-small-single-depth-seed5.svg").read_bytes()
+    for more in (["--imbalance", "2"], ["--labels", "dual"], ["--levels", "1", "3"]):
+        before = {*tmp_path.glob("stream-*")}
+        assert main([*command, *more]) == 0
+        assert len({*tmp_path.glob("stream-*")} - before) == 1, more
+    assert Path("stream-small-single-depth-seed5.svg").read_bytes() == even
     assert main([*command, "--json", "--out", "a/b.png"]) == 0
     with Image.open("a/b.png") as picture:
         picture.load()

@@ -338,8 +338,8 @@ def test_a_run_on_a_drift_stream_has_the_truth_of_the_moment(tmp_path: Path) -> 
     class Knows:
         classes = Classes()
 
-        def answer(self, images: Any, decodings: Any, tree: Taxonomy) -> dict[str, Any]:
-            return dict.fromkeys(decodings, numbers)
+        def answer(self, images: Any, readings: Any) -> dict[str, Any]:
+            return dict.fromkeys(readings, numbers)
 
     numbers = np.stack(
         [[Knows.classes.meet(h, int(c), 0) for c in column] for h, column in enumerate(paths.T, 1)], 1
@@ -428,15 +428,15 @@ def test_imbalance_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> No
     [
         ("dhocl", {"tasks": 101}, "101 tasks for 100 leaves: expected 1 to 100"),
         ("dhocl", {"settings": {"grow": "branches"}, "tasks": 3}, "3 tasks for 2 branches: expected 1 to 2"),
-        ("dhocl", {"settings": {"finer": 0}}, "finer = 0.0 must be above 0"),
+        ("dhocl", {"settings": {"finer": 0}}, "finer is 0; it must be above 0"),
         ("iirc", {"tasks": 2}, "2 tasks: expected 3 to 111 for 120 classes"),
-        ("iirc", {"settings": {"coarse": 0}}, "coarse = 0.0 must be a percentage above 0"),
+        ("iirc", {"settings": {"coarse": 0}}, "coarse is 0; it must be a percentage above 0"),
         ("iirc", {"settings": {"first": 0}}, "first is 0; it must be a whole number, at least 1"),
         ("si-blurry", {"tasks": 51}, "51 tasks for 50 disjoint and 50 blurry classes: expected 1 to 50"),
-        ("gaussian", {"settings": {"width": -1}}, "width = -1.0 must be a share"),
+        ("gaussian", {"settings": {"width": -1}}, "width is -1; it must be 0 or more"),
         ("gaussian", {"tasks": 100_000}, "100000 tasks for 50000 images"),
         ("drift", {"settings": {"moving": 1}}, "moving is 1: expected a level with parents, 2 to 5"),
-        ("drift", {"settings": {"share": 0}}, "share = 0.0 must be a percentage above 0"),
+        ("drift", {"settings": {"share": 0}}, "share is 0; it must be a percentage above 0"),
         ("drift", {"levels": [5]}, "no class of any level can move: expected two parents"),
         ("bottom-up", {"tasks": 4}, "one task a level, here 5"),
         ("disjoint", {"imbalance": float("nan")}, "imbalance is nan"),

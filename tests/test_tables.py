@@ -19,7 +19,7 @@ from ramify.reports.render import FORMATS, figure, to_csv, to_latex, to_markdown
 from ramify.reports.reproduced import reproduced_table
 from ramify.reports.series import scenarios
 from ramify.reports.statistics import Figure, gap, holm, paired
-from ramify.reports.tables import Column, build_table, scenario_table
+from ramify.reports.tables import build_table, scenario_table
 from ramify.sweeps.experiments import ARTEFACTS, Reproduction
 from ramify.taxonomy import read_taxonomy
 
@@ -81,7 +81,7 @@ def test_holm_is_its_definition(p: list[float]) -> None:
 def test_a_difference_inside_the_noise_is_never_a_win(a: list[float], b: list[float]) -> None:
     count = min(len(a), len(b))
     x, y = dict(enumerate(a[:count])), dict(enumerate(b[:count]))
-    table = build_table("t", [Column(("H=1",))], {"A": [Figure.over_seeds(x)], "B": [Figure.over_seeds(y)]})
+    table = build_table("t", [("H=1",)], {"A": [Figure.over_seeds(x)], "B": [Figure.over_seeds(y)]})
     comparison = paired(x, y)
     assert comparison is not None
     assert comparison.p is not None
@@ -92,18 +92,18 @@ def test_a_difference_inside_the_noise_is_never_a_win(a: list[float], b: list[fl
 
 def test_two_seeds_are_no_ground_for_a_win() -> None:
     ours = {"A": [Figure.over_seeds({0: 90.0, 1: 91.0})], "B": [Figure.over_seeds({0: 1.0, 1: 2.0})]}
-    table = build_table("t", [Column(("H=1",))], ours)
+    table = build_table("t", [("H=1",)], ours)
     assert table.notes == ("Best and second share fewer than 3 seeds: no test, no difference is a win.",)
 
 
 def test_means_over_more_and_fewer_seeds_are_told_apart() -> None:
     ours = {"A": [Figure.over_seeds({0: 9.0, 1: 8.0, 2: 7.0})], "B": [Figure.over_seeds({0: 5.0})]}
-    assert "1 to 3" in build_table("t", [Column(("H=1",))], ours).notes[0]
+    assert "1 to 3" in build_table("t", [("H=1",)], ours).notes[0]
 
 
 FIXTURE = build_table(
     "Table <1> & co_",
-    [Column(("single", "H=1")), Column(("single", "H=2"))],
+    [("single", "H=1"), ("single", "H=2")],
     {
         "ER": [Figure.over_seeds({0: 37.0, 1: 38.0, 2: 39.0}), Figure(4.012, 0.061)],
         "BiC|x": [Figure(38.0, 0.5), None],
@@ -142,7 +142,7 @@ def test_text() -> None:
 
 
 def test_a_narrow_terminal_gets_the_column_groups_below_each_other() -> None:
-    columns = [Column((group, f"H={h}")) for group in ("one", "two", "three") for h in (1, 2)]
+    columns = [(group, f"H={h}") for group in ("one", "two", "three") for h in (1, 2)]
     table = build_table("t", columns, {"ER": [Figure(10.0 + i, 1.0) for i in range(6)]})
     wide, narrow = to_text(table, 120), to_text(table, 40)
     assert wide.count("ER") == 1
@@ -209,7 +209,7 @@ def test_a_table_of_the_paper_from_finished_runs(tmp_path: Path) -> None:
             other = {k: getattr(run.config, k) for k in run.config.__dataclass_fields__ if k not in fixed}
             make_run(tmp_path / run.name, run.config.method, run.config.seed, tree, final=final, **other)
     table = reproduced_table(chosen, tmp_path)
-    assert [column.heading for column in table.columns] == [("cifar100", f"level {h}") for h in range(1, 6)]
+    assert list(table.columns) == [("cifar100", f"level {h}") for h in range(1, 6)]
     rows = {row.label: row.entries for row in table.rows}
     assert list(rows) == ["ER", "EWC++", "BiC", "RM", "CLIB", "PL-FMS"]
     ours = rows["PL-FMS"][0].ours

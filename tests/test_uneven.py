@@ -16,8 +16,8 @@ from ramify.evaluation import metrics
 from ramify.streams import SETUPS, Stream, build_stream
 from ramify.streams.draws import Arrivals
 from ramify.streams.files import read_csv, write_csv
+from ramify.streams.moves import Eras
 from ramify.streams.setup import setup
-from ramify.streams.stream import paths_in
 from ramify.taxonomy import Taxonomy
 from strategies import labelled, seven_levels, trees
 
@@ -121,8 +121,8 @@ def test_levels_that_some_leaves_do_not_have() -> None:
     assert build_stream("disjoint", leaves, tree, 0, levels=[-1], tasks=2).classes == (4,)
     even = tree.restrict([1])
     assert build_stream("disjoint", leaves % 2, even, 0, levels=[-1], tasks=2).levels == (1,)
-    assert paths_in(tree, (1, 3)).tolist() == [[0, 0], [0, 1], [0, -1], [1, -1]]
-    assert paths_in(tree, (3,)).tolist() == [[0], [1], [-1], [-1]]
+    assert Eras.of(tree, (1, 3)).paths[0].tolist() == [[0, 0], [0, 1], [0, -1], [1, -1]]
+    assert Eras.of(tree, (3,)).paths[0].tolist() == [[0], [1], [-1], [-1]]
     with pytest.raises(RamifyError, match="'f' with 0"):
         build_stream("disjoint", leaves[:60], tree, 0, tasks=2)
 
@@ -161,7 +161,7 @@ def answered(draw: st.DrawFn) -> tuple[Taxonomy, np.ndarray, np.ndarray]:
     tree = draw(trees(uneven=True) | trees())
     n = draw(st.integers(1, 12))
     leaves = np.array(draw(st.lists(st.integers(0, tree.leaves - 1), min_size=n, max_size=n)))
-    true = paths_in(tree, range(1, tree.depth + 1))[leaves]
+    true = Eras.of(tree, range(1, tree.depth + 1)).paths[0][leaves]
     columns = [draw(st.lists(st.integers(-1, size - 1), min_size=n, max_size=n)) for size in tree.sizes]
     said = np.array(columns, np.int64).T
     right = np.array(draw(st.lists(st.booleans(), min_size=n, max_size=n)))

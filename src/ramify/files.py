@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import tempfile
@@ -117,3 +118,13 @@ def write_atomic(path: Path, data: bytes | str, make_folder: bool = True) -> Non
     """Write `data` to `path`, whole or not at all (text as UTF-8)."""
     with beside(path, make_folder) as temporary:
         temporary.write_bytes(data.encode() if isinstance(data, str) else data)
+
+
+def digest(path: Path, algorithm: str = "sha256", skip: int = 0) -> str:
+    """The checksum of a file after its first `skip` bytes, read in pieces."""
+    checksum = hashlib.new(algorithm)
+    with path.open("rb") as file:
+        file.seek(skip)
+        while piece := file.read(2**20):
+            checksum.update(piece)
+    return checksum.hexdigest()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import PurePath
 from typing import Any
 
 from ramify.errors import RamifyError
@@ -26,9 +28,25 @@ def find_named(name: str, known: Mapping[str, Any], what: str) -> Any:
         hint = f"did you mean {near[0]!r}? " if near else ""
         raise RamifyError(f"no {what} {name!r}; {hint}known: {', '.join([*known, 'package.module:name'])}")
     module, _, attribute = name.partition(":")
+    if module.endswith(".py"):
+        dotted = ".".join(PurePath(module.removesuffix(".py")).parts)
+        raise RamifyError(
+            f"{what} {name!r} names a file; name its module: did you mean {f'{dotted}:{attribute}'!r}?"
+        )
     try:
         return getattr(importlib.import_module(module), attribute)
     except Exception as error:  # whatever a user's own module does
         raise RamifyError(
             f"{what} {name!r} cannot be imported ({type(error).__name__}: {error}); give package.module:name"
         ) from error
+
+
+@contextmanager
+def blamed(what: str) -> Iterator[None]:
+    """What goes wrong in code of one's own is told as such: `the method mine failed (ValueError: …)`."""
+    try:
+        yield
+    except RamifyError:
+        raise
+    except Exception as error:
+        raise RamifyError(f"{what} failed ({type(error).__name__}: {error})") from error

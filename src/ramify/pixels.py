@@ -1,4 +1,4 @@
-"""What is asked of the values of images where they come in, from users or in a dataset: bytes from 0 to 255.
+"""The values of images, and what is asked of them where they come in from users or in a dataset: 0 to 255.
 
 Whoever is given them after that does not look again: test images may be a memory map of many GB.
 """
@@ -13,6 +13,10 @@ from ramify.errors import RamifyError
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+Channels = tuple[float, float, float]  # of images in 0..1
+IMAGENET_MEAN: Channels = (0.485, 0.456, 0.406)
+IMAGENET_STD: Channels = (0.229, 0.224, 0.225)
 
 
 def check_values(images: npt.NDArray[Any] | Tensor) -> None:

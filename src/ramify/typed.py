@@ -34,8 +34,10 @@ class Bounds(NamedTuple):
 Positive = Annotated[float, Bounds(lambda value: 0 < value < math.inf, "above 0")]
 NotNegative = Annotated[float, Bounds(lambda value: 0 <= value < math.inf, "0 or more")]
 Share = Annotated[float, Bounds(lambda value: 0 <= value <= 1, "between 0 and 1")]
+Difference = Annotated[float, Bounds(lambda value: -1 <= value <= 1, "between -1 and 1")]
 Decay = Annotated[float, Bounds(lambda value: 0 < value <= 1, "above 0 and up to 1")]
 Percentage = Annotated[float, Bounds(lambda value: 0 <= value <= 100, "a percentage from 0 to 100")]
+SomePercent = Annotated[float, Bounds(lambda value: 0 < value <= 100, "a percentage above 0, to 100")]
 Count = Annotated[int, Bounds(lambda value: value >= 1, "a whole number, at least 1")]
 Whole = Annotated[int, Bounds(lambda value: value >= 0, "a whole number, at least 0")]
 

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ramify.cli.parser import levels_apart
+from ramify.cli.parser import numbers_alike
 from ramify.errors import RamifyError
 
 COMMANDS = {
@@ -26,7 +26,7 @@ COMMANDS = {
     "watch": ("ramify.cli.watch", "a live page of runs in progress"),
     "export": ("ramify.cli.export", "records and results as CSV or Parquet"),
     "publish": ("ramify.cli.publish", "add finished runs to an archive, one file that is read like a folder"),
-    "import": ("ramify.cli.unpack", "turn an archive of runs back into folders"),
+    "import": ("ramify.cli.bring", "labels from Label Studio or FiftyOne, or an archive of runs as folders"),
     "resume": ("ramify.cli.resume", "continue a run that was stopped"),
     "sweep": ("ramify.cli.sweep", "do all runs of a study"),
     "learn": ("ramify.cli.learn", "teach a model from your own list of labelled images"),
@@ -66,7 +66,7 @@ def dispatch(argv: list[str]) -> int:
         raise RamifyError(f"no command {argv[0]!r}; {hint}")
     sys.path.append("")  # `--method mine:method` may lie where the user is
     module = importlib.import_module(COMMANDS[argv[0]][0])
-    code: int = module.main(levels_apart(argv[1:]))
+    code: int = module.main(numbers_alike(argv[1:]))
     return code
 
 

@@ -42,10 +42,11 @@ def main(argv: list[str]) -> int:
         teach(lesson, folder, args.follow, args.save_every, signals.heard, progress.show)
     progress.show_log(lesson)
     where = f"the model is in {args.out}" if learner.samples else "there is no model yet"
-    sys.stderr.write(f"{learner.samples:,} samples learned; {where}\n")
+    waiting = "" if args.follow else _waiting(lesson)
+    sys.stderr.write(f"{learner.samples:,} samples learned{waiting}; {where}\n")
     if not args.follow:
         signals.refuse("stopped")
-    return 0
+    return 1 if waiting else 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -54,7 +55,8 @@ def _parser() -> argparse.ArgumentParser:
         description="Teach a model from a CSV of labelled images (path,label,level), each once, in order, or "
         "from a folder of class folders (nested: level 1, 2, …), each once, in random order. A model that is "
         "in --out already, also a run's, goes on where it is; what it knows is not "
-        "learned again. A row whose image is not there yet is learned when it comes, also at a later start.",
+        "learned again. A row whose image is not there yet, or cannot be read, is learned when it can be, "
+        "also at a later start; where some still wait at the end, the exit code is 1.",
     )
     parser.add_argument(
         "manifest",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import gc
 import json
 import re
@@ -19,17 +20,29 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise what argparse would print."""
-        raise RamifyError(f"{message}; see `{self.prog} --help`")
+        raise RamifyError(f"{message}; {self._hint(message)}see `{self.prog} --help`")
+
+    def _hint(self, message: str) -> str:
+        """The option that was perhaps meant by one that is not known."""
+        _, unknown, words = message.partition("unrecognized arguments: ")
+        name = words.split()[0].partition("=")[0] if unknown else ""
+        inner = [a.choices for a in self._actions if isinstance(a, argparse._SubParsersAction)]
+        parsers = [self, *(parser for choices in inner for parser in choices.values())]
+        known = [o for parser in parsers for o in parser._option_string_actions if o.startswith("--")]
+        near = difflib.get_close_matches(name, known, n=1) if name.startswith("--") else []
+        return f"did you mean {near[0]}? " if near else ""
 
 
-def levels_apart(argv: list[str]) -> list[str]:
-    """`--levels 1,2` and `--levels=1,2` as `--levels 1 2`, for every command that takes it."""
+def numbers_alike(argv: list[str]) -> list[str]:
+    """`--levels 1,2` and `--levels=1,2` as `--levels 1 2`, and `--seeds 0 1` as `--seeds 0,1`, everywhere."""
     found: list[str] = []
     for word in argv:
         name, equals, value = word.partition("=")
         of_levels = name == "--levels" if equals else found[-1:] == ["--levels"]
         numbers = value if equals else word
-        if of_levels and re.fullmatch(r"-?\d+(,-?\d+)*", numbers):
+        if word.isdecimal() and found[-2:-1] == ["--seeds"]:
+            found[-1] += f",{word}"
+        elif of_levels and re.fullmatch(r"-?\d+(,-?\d+)*", numbers):
             found += [name, *numbers.split(",")] if equals else numbers.split(",")
         else:
             found.append(word)

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ramify.cli.answers_as import FORMS, answer_as
 from ramify.cli.parser import Parser, add_own_code, importing
 from ramify.errors import RamifyError
 
@@ -24,9 +25,11 @@ def main(argv: list[str]) -> int:
         from ramify.cli.answers import as_dict, check_kind, line, run_levels, write
         from ramify.learner import Learner
         from ramify.learner.asking import Question, ask, named_images
-        from ramify.learner.sure import ONE_PATH, check_confidence
+        from ramify.learner.sure import ONE_PATH, check_confidence, limits
 
-    if args.to is not None:
+    if args.form is not None and args.to is None:
+        raise RamifyError(f"--as {args.form} writes files; say with --to where")
+    if args.to is not None and args.form is None:
         check_kind(args.to)
     for name, value in (("top", args.top), ("why", args.why)):
         if value is not None and value < 1:
@@ -43,6 +46,8 @@ def main(argv: list[str]) -> int:
         check_confidence(learner._trainer, args.confidence)
     way: Decode = args.decode or "path"
     question = Question(way, args.top or 0, args.confidence, args.why or 0)
+    if args.form is not None:
+        return answer_as(args, learner, question)
     answers: list[Answer] = []
     for answer in ask(learner, named_images(args.images, args.from_dir), question):
         answers.append(answer)
@@ -55,6 +60,10 @@ def main(argv: list[str]) -> int:
     if args.json:
         sys.stdout.write(json.dumps([as_dict(answer, levels) for answer in answers], indent=1) + "\n")
     bad = sum(answer.error is not None for answer in answers)
+    unsure = sum(answer.error is None and not answer.levels for answer in answers)
+    if unsure:
+        told = limits(learner._trainer)
+        sys.stderr.write(f"{unsure:,} of {len(answers):,} images have no answer that is as sure: {told}\n")
     if args.to is not None:
         write(answers, levels, question.top, args.to)
         sys.stderr.write(f"{len(answers) - bad:,} answers are in {args.to}\n")
@@ -100,6 +109,15 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         help="write .csv, .json, .jsonl, .parquet or a page .html instead of printing",
     )
+    add(
+        "--as",
+        dest="form",
+        choices=FORMS,
+        help="write --to as tasks with predictions for Label Studio (IMAGE may be its export, a .json: the "
+        "tasks come back as they are, each with a prediction), or as a folder that FiftyOne reads",
+    )
+    add("--field", metavar="NAME", help="where the data of a task have the image, if that is not clear")
+    add("--control", metavar="NAME", help="the Taxonomy control of the tasks, if there are several")
     way = parser.add_mutually_exclusive_group()
     way.add_argument(
         "--decode",

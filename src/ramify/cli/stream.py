@@ -83,11 +83,18 @@ def _show(args: argparse.Namespace) -> int:
     if args.out or not args.json:
         from ramify.reports.figures.stream import stream_figure
 
-        name = f"stream-{dataset.name}-{args.setup}-seed{args.seed}.svg"
-        out = args.out or Path(re.sub(r"[/:\\]", "-", name))
+        out = args.out or Path(_file_name(dataset.name, args))
         stream_figure(stream, dataset.taxonomy, title).save(out)
         sys.stderr.write(f"picture: {out}\n")
     return 0
+
+
+def _file_name(dataset: str, args: argparse.Namespace) -> str:
+    """Of the picture: all that was given is in it, so that two streams have two pictures."""
+    given = {name: getattr(args, name) for name in ("tasks", "levels", "imbalance")} | (args.settings or {})
+    words = [f"{name} {value}" for name, value in given.items() if value is not None]
+    name = "-".join(["stream", dataset, args.setup, *words, f"seed{args.seed}"])
+    return re.sub(r"[/:\\\s,\[\]()']+", "-", name).replace("--", "-") + ".svg"
 
 
 def _parser(argv: list[str]) -> argparse.ArgumentParser:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ramify.datasets.cache import Contents, Origin
-from ramify.datasets.fetch import Archive, Publisher
+from ramify.datasets.fetch import Download, Publisher
 from ramify.datasets.listing import FileImages, stamps
 from ramify.datasets.lists import inside, look_up, read_map
 from ramify.datasets.registry import Source
@@ -20,7 +20,7 @@ PUBLISHER = Publisher(
     "https://www.robots.ox.ac.uk/~vgg/data/fgvc-aircraft/",
     "non-commercial research only; the photographs are their authors'",
     (
-        Archive(
+        Download(
             "https://www.robots.ox.ac.uk/~vgg/data/fgvc-aircraft/archives/fgvc-aircraft-2013b.tar.gz",
             "d4acdd33327262359767eeaa97a4f732",
             FOLDER,
@@ -28,11 +28,6 @@ PUBLISHER = Publisher(
     ),
     "2.75 GB",
 )
-
-
-def get(root: Path, progress: bool) -> None:
-    """Download the official archive, check and unpack it."""
-    PUBLISHER.fetch(root, progress)
 
 
 def find(root: Path) -> Origin:
@@ -55,12 +50,7 @@ def _contents(folder: Path) -> Contents:
             labels.append(tuple(look_up(tables[a], image, folder / _list(a, part)) for a in LEVELS))
             parts.append(name)
             paths.append(inside(f"images/{image}.jpg", folder))
-    return assemble(
-        labels,
-        parts,
-        lambda picked, leaves: FileImages(folder, [paths[i] for i in picked], leaves, BANNER),
-        str(folder),
-    )
+    return assemble(labels, parts, FileImages.chosen(folder, paths, BANNER), str(folder))
 
 
 def _list(level: str, part: str) -> str:
@@ -71,7 +61,7 @@ SOURCE = Source(
     "fgvc-aircraft",
     "FGVC-Aircraft, 10,000 photographs in 30 manufacturers, 70 families and 100 variants",
     find,
-    get,
+    PUBLISHER.fetch,
     counts=(30, 70, 100),
     images=(6_667, 3_333),
     publisher=PUBLISHER,

@@ -13,9 +13,8 @@ import numpy as np
 from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
-from ramify.errors import RamifyError
+from ramify.datasets.places import open_or_make
 from ramify.files import read_json, write_atomic
-from ramify.locks import hold
 from ramify.taxonomy import Taxonomy, read_taxonomy
 from ramify.typed import from_dict
 
@@ -38,6 +37,10 @@ class RawImages(Protocol):
 
     def read(self, index: int, size: int) -> NDArray[np.uint8]:
         """The image as uint8 [3, size, size]; raises `BrokenImage`."""
+
+
+MakeSplit = Callable[[NDArray[np.int64], NDArray[np.int64]], RawImages]
+"""From the rows of a list and their leaf classes to the images of a split."""
 
 
 @dataclass(frozen=True)
@@ -90,23 +93,12 @@ def open_or_build(origin: Origin, size: int, root: Path, progress: bool, skip_br
 
     key = json.dumps([FORMAT, size, origin.name, origin.key], sort_keys=True)
     folder = root / f"{origin.name}-{size}-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
-    cache = open_cache(folder)
-    if cache is None:
-        try:
-            root.mkdir(parents=True, exist_ok=True)
-            # Of two processes one builds, and the other waits.
-            with hold(folder.with_name(f".{folder.name}.lock")):
-                cache = open_cache(folder)
-                if cache is None:
-                    build(folder, origin, size, progress, skip_broken)
-                    cache = open_cache(folder)
-        except OSError as error:
-            raise RamifyError(
-                f"cannot write the decoded images to {root}: {error.strerror or error}; "
-                "choose another place with RAMIFY_DATA or --data-dir"
-            ) from error
-    if cache is None:
-        raise RamifyError(f"the decoded images in {folder} cannot be read back: check the disk")
+    cache = open_or_make(
+        folder,
+        lambda: open_cache(folder),
+        lambda: build(folder, origin, size, progress, skip_broken),
+        "the decoded images",
+    )
     if cache.meta.broken and not skip_broken:
         raise broken_error(origin.name, cache.meta.broken, folder)
     return cache
@@ -153,13 +145,3 @@ def _whole(cache: Cache) -> bool:
         and all(f.dtype == np.int64 and f.shape == p.shape[:1] for f, p in zip(leaves, pixels, strict=True))
         and all(((f >= 0) & (f < cache.taxonomy.leaves)).all() for f in leaves)
     )
-
-
-def digest(path: Path, algorithm: str = "sha256", skip: int = 0) -> str:
-    """The checksum of a file after its first `skip` bytes, read in pieces."""
-    checksum = hashlib.new(algorithm)
-    with path.open("rb") as file:
-        file.seek(skip)
-        while piece := file.read(2**20):
-            checksum.update(piece)
-    return checksum.hexdigest()

@@ -11,6 +11,7 @@ from ramify.datasets.cache import Contents, Origin
 from ramify.datasets.fetch import Publisher
 from ramify.datasets.folders import folder_origin
 from ramify.datasets.listing import FileImages, image_files, stamps
+from ramify.datasets.places import first_there
 from ramify.datasets.registry import Source
 from ramify.datasets.splits import assemble
 from ramify.errors import RamifyError
@@ -40,7 +41,7 @@ class Annotation(NamedTuple):
 
 def get(root: Path, progress: bool) -> None:
     """Unpack the archives that were put there: nothing can be downloaded."""
-    folder = _folder(root)
+    folder = first_there(root, FOLDERS)
     for archive, name in ARCHIVES.items():
         if (folder / archive).is_file() and not (folder / name).exists():
             extract(folder / archive, folder, name)
@@ -49,7 +50,7 @@ def get(root: Path, progress: bool) -> None:
 
 def find(root: Path) -> Origin:
     """The one layout of three that is there."""
-    folder = _folder(root)
+    folder = first_there(root, FOLDERS)
     if (folder / "cars_annos.mat").is_file() and (folder / "car_ims").is_dir():
         return _origin(folder, ["cars_annos.mat"], ["car_ims"])
     test = next(
@@ -72,22 +73,13 @@ def find(root: Path) -> Origin:
     raise RamifyError(f"no stanford-cars in {folder}: {HOW}")
 
 
-def _folder(root: Path) -> Path:
-    return next((root / name for name in FOLDERS if (root / name).is_dir()), root / FOLDERS[0])
-
-
 def _origin(folder: Path, mats: Sequence[str], images: Sequence[str]) -> Origin:
     files = [f"{part}/{'/'.join(path)}" for part in images for path in image_files(folder / part)]
 
     def contents() -> Contents:
         rows = read_annotations([folder / mat for mat in mats])
-        paths = [row.path for row in rows]
-        return assemble(
-            [(row.label,) for row in rows],
-            [row.part for row in rows],
-            lambda picked, leaves: FileImages(folder, [paths[i] for i in picked], leaves),
-            str(folder),
-        )
+        images = FileImages.chosen(folder, [row.path for row in rows])
+        return assemble([(row.label,) for row in rows], [row.part for row in rows], images, str(folder))
 
     return Origin("stanford-cars", {"files": stamps(folder, [*mats, *files])}, contents)
 

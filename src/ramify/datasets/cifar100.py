@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from ramify.datasets.arrays import ArrayImages
-from ramify.datasets.cache import Contents, Origin, digest
-from ramify.datasets.fetch import Archive, Publisher
+from ramify.datasets.cache import Contents, Origin
+from ramify.datasets.fetch import Download, Publisher
 from ramify.datasets.listing import stamps
-from ramify.datasets.pickles import read_pickle
+from ramify.datasets.pickles import as_text, read_pickle
 from ramify.datasets.registry import Source
 from ramify.errors import RamifyError
+from ramify.files import digest
 from ramify.taxonomy import read_taxonomy
 
 FILE_MD5 = {
@@ -26,7 +27,7 @@ PUBLISHER = Publisher(
     "https://www.cs.toronto.edu/~kriz/cifar.html",
     "none is stated; cite the technical report that the page names",
     (
-        Archive(
+        Download(
             "https://www.cs.toronto.edu/~kriz/cifar-100-python.tar.gz",
             "eb9058c3a382ffc7106e4002c42a8d85",
             FOLDER,
@@ -34,11 +35,6 @@ PUBLISHER = Publisher(
     ),
     "169 MB",
 )
-
-
-def get(root: Path, progress: bool) -> None:
-    """Download the archive (resuming), check it and unpack it; a copy that is there stays."""
-    PUBLISHER.fetch(root, progress)
 
 
 def find(root: Path) -> Origin:
@@ -53,9 +49,9 @@ def _contents(files: dict[str, Path]) -> Contents:
     warning = f"{files['train'].parent}: {', '.join(differing)} not the official by md5; used as it is"
     taxonomy = read_taxonomy("cifar100")
     names = read_pickle(files["meta"]).get("fine_label_names")
-    if not isinstance(names, list) or sorted(map(_text, names)) != sorted(taxonomy.names(taxonomy.depth)):
+    if not isinstance(names, list) or sorted(map(as_text, names)) != sorted(taxonomy.names(taxonomy.depth)):
         raise RamifyError(f"{files['meta']} does not hold the 100 class names of CIFAR-100")
-    leaf_of = np.array([taxonomy.index(taxonomy.depth, _text(name)) for name in names])
+    leaf_of = np.array([taxonomy.index(taxonomy.depth, as_text(name)) for name in names])
     train, test = (_split(files[name], leaf_of) for name in ("train", "test"))
     return Contents(taxonomy, train, test, warnings=(warning,) if differing else ())
 
@@ -76,15 +72,11 @@ def _split(path: Path, leaf_of: np.ndarray[Any, Any]) -> ArrayImages:
     return ArrayImages(pixels.reshape(-1, 3, 32, 32), leaf_of[np.array(labels, dtype=np.int64)])
 
 
-def _text(name: object) -> str:
-    return name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name)
-
-
 SOURCE = Source(
     "cifar100",
     "CIFAR-100, 60,000 photographs of 32×32 in 5 levels",
     find,
-    get,
+    PUBLISHER.fetch,
     image_size=32,
     mean=(0.5071, 0.4867, 0.4408),
     std=(0.2675, 0.2565, 0.2761),

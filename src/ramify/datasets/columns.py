@@ -31,7 +31,7 @@ class Choice:
 FOUND = Choice()
 
 
-class Table(Protocol):
+class ImageTable(Protocol):
     """Rows with an encoded image each."""
 
     @property
@@ -68,7 +68,7 @@ class TableImages:
 
 
 def table_contents(
-    table: Table, parts: Sequence[str], choice: Choice, where: str, pad: bool = False
+    table: ImageTable, parts: Sequence[str], choice: Choice, where: str, pad: bool = False
 ) -> Contents:
     """The images of a table in the tree of its level columns; `parts` names the split of each row."""
     names = list(table.schema.names)
@@ -90,7 +90,7 @@ def named_parts(parts: Sequence[str]) -> Sequence[str] | None:
     return parts if any(PARTS.get(part) == "train" for part in set(parts)) else None
 
 
-def table_labels(table: Table, choice: Choice, where: str) -> list[Labels]:
+def table_labels(table: ImageTable, choice: Choice, where: str) -> list[Labels]:
     """The labels of each row, coarse to fine, from the columns that are levels."""
     classes = _class_names(table.schema)
     columns = list(choice.levels) or _level_columns(table.schema, classes, where)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ramify.datasets.cache import Contents, Origin
-from ramify.datasets.fetch import Archive, Publisher
+from ramify.datasets.fetch import Download, Publisher
 from ramify.datasets.listing import FileImages, stamps
 from ramify.datasets.lists import inside, look_up, read_map
 from ramify.datasets.registry import Source
@@ -22,7 +22,7 @@ PUBLISHER = Publisher(
     "https://www.vision.caltech.edu/datasets/cub_200_2011/",
     "none is stated; the photographs are their authors', for non-commercial research and education",
     (
-        Archive(
+        Download(
             "https://data.caltech.edu/records/65de6-vp158/files/CUB_200_2011.tgz",
             "97eceeb196236b17998738112f37df78",
             FOLDER,
@@ -30,11 +30,6 @@ PUBLISHER = Publisher(
     ),
     "1.1 GB",
 )
-
-
-def get(root: Path, progress: bool) -> None:
-    """Download the official archive, check and unpack it."""
-    PUBLISHER.fetch(root, progress)
 
 
 def find(root: Path) -> Origin:
@@ -53,7 +48,7 @@ def _contents(folder: Path) -> Contents:
     return assemble(
         [(name,) for name in names],
         ["train" if chosen else "test" for chosen in train],
-        lambda picked, leaves: FileImages(folder, [paths[i] for i in picked], leaves),
+        FileImages.chosen(folder, paths),
         str(folder),
     )
 
@@ -62,7 +57,7 @@ SOURCE = Source(
     "cub200",
     "CUB-200-2011, 11,788 photographs of birds in 13 orders, 38 families and 200 species",
     find,
-    get,
+    PUBLISHER.fetch,
     taxonomy="cub200",
     counts=(13, 38, 200),
     images=(5_994, 5_794),

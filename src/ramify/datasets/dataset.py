@@ -11,13 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ramify.errors import RamifyError
-from ramify.pixels import check_values
+from ramify.pixels import Channels, check_values
 from ramify.taxonomy import Taxonomy
-
-Channels = tuple[float, float, float]
-
-IMAGENET_MEAN: Channels = (0.485, 0.456, 0.406)
-IMAGENET_STD: Channels = (0.229, 0.224, 0.225)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,8 +110,8 @@ def fingerprint(pixels: Sequence[str], dataset: Dataset) -> str:
     return checksum.hexdigest()
 
 
-def _digest(images: NDArray[Any], step: int = 1024) -> str:
-    checksum = hashlib.sha256()
+def _digest(images: NDArray[Any]) -> str:
+    checksum, step = hashlib.sha256(), 1024
     for start in range(0, len(images), step):
         checksum.update(images[start : start + step].tobytes())
     return checksum.hexdigest()

@@ -8,9 +8,9 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from ramify.datasets.cache import digest
 from ramify.datasets.progress import progress_bar
 from ramify.errors import RamifyError
+from ramify.files import digest
 
 ATTEMPTS = 3
 TIMEOUT = 30.0

@@ -14,14 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
-from ramify.datasets.cache import SPLITS
 from ramify.datasets.columns import FOUND, label_texts, named_parts, table_labels
 from ramify.datasets.listing import stamps
 from ramify.datasets.parquet import ParquetTable, open_parquet, parquet_files, parts_of
-from ramify.datasets.splits import Labels, assemble
-from ramify.datasets.table import Rows
+from ramify.datasets.splits import Labels, divide
+from ramify.datasets.table import Chunk, Rows
 from ramify.errors import RamifyError
-from ramify.taxonomy import Taxonomy
 
 COLUMNS = ("features", "embeddings", "feature", "embedding")
 LEVEL = re.compile(r"level\d+")
@@ -40,22 +38,6 @@ class Given:
     read: Callable[[], NDArray[Any]]
 
 
-@dataclass(frozen=True)
-class ChosenRows:
-    """The rows of a file that make a split."""
-
-    rows: NDArray[np.int64]
-    leaves: NDArray[np.int64]
-
-    def name(self, index: int) -> str:
-        """The sample's row."""
-        return f"row {self.rows[index]}"
-
-    def read(self, index: int, size: int) -> NDArray[np.uint8]:
-        """There are no pixels."""
-        raise NotImplementedError
-
-
 class FeatureFile:
     """Features with labels at all levels, in one file."""
 
@@ -70,11 +52,9 @@ class FeatureFile:
             raise RamifyError(
                 f"{path}: {self.given.shape[0]} features, {len(self.given.labels)} labels: expected one each"
             )
-        found = assemble(self.given.labels, self.given.parts, ChosenRows, str(path), pad)
-        self.taxonomy: Taxonomy = found.taxonomy
-        self.notes = found.notes
-        self._rows = {name: getattr(found, name).rows for name in SPLITS}
-        self.leaves = {name: getattr(found, name).leaves for name in SPLITS}
+        found = divide(self.given.labels, self.given.parts, str(path), pad)
+        self.taxonomy, self.notes = found.taxonomy, found.notes
+        self.leaves, self._rows = found.leaves, found.rows
 
     @cached_property
     def _values(self) -> NDArray[Any]:
@@ -93,8 +73,8 @@ class FeatureFile:
             for name, rows in self._rows.items()
         }
 
-    def _maker(self, rows: NDArray[np.int64]) -> Callable[[int, int], NDArray[Any]]:
-        def make(start: int, stop: int) -> NDArray[Any]:
+    def _maker(self, rows: NDArray[np.int64]) -> Callable[[int, int], Chunk]:
+        def make(start: int, stop: int) -> Chunk:
             chosen = rows[start:stop]
             values: NDArray[Any] = self._values[chosen]
             bad = np.flatnonzero(~np.isfinite(values).all(1))
@@ -102,7 +82,7 @@ class FeatureFile:
                 raise RamifyError(
                     f"{self.path}: the features of row {chosen[bad[0]]} are not all finite; take it out"
                 )
-            return values
+            return values, []
 
         return make
 

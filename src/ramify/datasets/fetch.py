@@ -9,7 +9,7 @@ from ramify.errors import RamifyError
 
 
 @dataclass(frozen=True)
-class Archive:
+class Download:
     """One archive: its address, its checksum (None: the publisher states none), and what it unpacks to."""
 
     url: str
@@ -23,7 +23,7 @@ class Publisher:
 
     page: str
     licence: str
-    archives: tuple[Archive, ...] = ()
+    archives: tuple[Download, ...] = ()
     size: str = ""
 
     def fetch(self, folder: Path, progress: bool) -> None:

@@ -27,17 +27,10 @@ def folder_origin(folder: Path, name: str, pad: bool = False, root: Path | None 
 
 
 def _contents(folder: Path, files: Files, pad: bool) -> Contents:
-    paths = ["/".join(parts) for parts in files]
     has_parts = any(PARTS.get(parts[0].lower()) == "train" for parts in files)
-    chosen = [i for i, parts in enumerate(files) if not has_parts or parts[0].lower() in PARTS]
-    labels = [files[i][has_parts:-1] for i in chosen]
-    for i, label in zip(chosen, labels, strict=True):
-        if not label:
-            raise RamifyError(f"{folder / paths[i]} lies in no class folder: move it into one")
-    return assemble(
-        labels,
-        [files[i][0] for i in chosen] if has_parts else None,
-        lambda picked, leaves: FileImages(folder, [paths[chosen[i]] for i in picked], leaves),
-        str(folder),
-        pad,
-    )
+    chosen = [parts for parts in files if not has_parts or parts[0].lower() in PARTS]
+    paths, labels = ["/".join(parts) for parts in chosen], [parts[has_parts:-1] for parts in chosen]
+    if () in labels:
+        raise RamifyError(f"{folder / paths[labels.index(())]} lies in no class folder: move it into one")
+    splits = [parts[0] for parts in chosen] if has_parts else None
+    return assemble(labels, splits, FileImages.chosen(folder, paths), str(folder), pad)

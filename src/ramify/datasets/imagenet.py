@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
-
 from ramify.datasets.cache import Contents, Origin
 from ramify.datasets.fetch import Publisher
 from ramify.datasets.listing import FileImages, image_files, stamps
@@ -36,12 +34,7 @@ def find(root: Path) -> Origin:
     files = {part: _files(folder, part, tree.leaf_attributes["wnid"]) for part in ("train", "val")}
 
     def contents() -> Contents:
-        train, test = (
-            FileImages(
-                folder, [path for path, _ in rows], np.array([leaf for _, leaf in rows], dtype=np.int64)
-            )
-            for rows in files.values()
-        )
+        train, test = (FileImages.labelled(folder, rows) for rows in files.values())
         return Contents(tree, train, test)
 
     paths = [path for rows in files.values() for path, _ in rows]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ramify.datasets.cache import Contents, Origin
-from ramify.datasets.fetch import Archive, Publisher
+from ramify.datasets.fetch import Download, Publisher
 from ramify.datasets.listing import FileImages, stamps
 from ramify.datasets.lists import inside
 from ramify.datasets.registry import Source
@@ -51,8 +51,8 @@ class Edition:
         return Origin(self.name, key, lambda: _contents(folder, self))
 
 
-def _archive(year: int, name: str, md5: str | None) -> Archive:
-    return Archive(f"{URL}{year}/{name}.tar.gz", md5, name)
+def _archive(year: int, name: str, md5: str | None) -> Download:
+    return Download(f"{URL}{year}/{name}.tar.gz", md5, name)
 
 
 # The publisher states no checksum for the category names of 2019, 13 kB; their counts are checked instead.
@@ -133,23 +133,17 @@ def _read(path: Path) -> Any:
         raise RamifyError(f"{path} cannot be read as JSON ({error}): get it again") from error
 
 
-SOURCE = Source(
-    "inaturalist19",
-    "iNaturalist 2019, 268,243 photographs in 7 levels",
-    EDITION_19.find,
-    EDITION_19.get,
-    mean=(0.454, 0.474, 0.367),
-    std=(0.237, 0.230, 0.249),
-    counts=(3, 4, 9, 34, 57, 72, 1010),
-    publisher=EDITION_19.publisher,
+def _source(edition: Edition, summary: str, **published: Any) -> Source:
+    pixels: dict[str, Any] = {"mean": (0.454, 0.474, 0.367), "std": (0.237, 0.230, 0.249)}
+    known = {"publisher": edition.publisher, **pixels, **published}
+    return Source(edition.name, summary, edition.find, edition.get, **known)
+
+
+SOURCE = _source(
+    EDITION_19, "iNaturalist 2019, 268,243 photographs in 7 levels", counts=(3, 4, 9, 34, 57, 72, 1010)
 )
-MINI = Source(
-    "inaturalist21-mini",
+MINI = _source(
+    EDITION_21,
     "iNaturalist 2021 mini, 500,000 + 100,000 photographs of 10,000 species in 7 levels",
-    EDITION_21.find,
-    EDITION_21.get,
-    mean=SOURCE.mean,
-    std=SOURCE.std,
     images=(500_000, 100_000),
-    publisher=EDITION_21.publisher,
 )

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from ramify.datasets.cache import MakeSplit
 from ramify.datasets.decode import SUFFIXES, decode
 from ramify.errors import RamifyError
 
@@ -30,6 +31,16 @@ class FileImages:
     paths: Sequence[str]
     leaves: NDArray[np.int64]
     banner: int = 0
+
+    @classmethod
+    def chosen(cls, root: Path, paths: Sequence[str], banner: int = 0) -> MakeSplit:
+        """What makes a split of some of these paths."""
+        return lambda rows, leaves: cls(root, [paths[i] for i in rows], leaves, banner)
+
+    @classmethod
+    def labelled(cls, root: Path, pairs: Sequence[tuple[str, int]]) -> FileImages:
+        """A split of paths with the leaf class of each."""
+        return cls(root, [path for path, _ in pairs], np.array([leaf for _, leaf in pairs], dtype=np.int64))
 
     def name(self, index: int) -> str:
         """The image's path."""

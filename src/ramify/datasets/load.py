@@ -20,7 +20,7 @@ from ramify.datasets.hf import PREFIX, hf_source
 from ramify.datasets.own import own_source
 from ramify.datasets.places import data_root, kept
 from ramify.datasets.registry import SOURCES, Source, find_source
-from ramify.datasets.table import folder_of, open_or_make
+from ramify.datasets.table import folder_of, tables_in
 from ramify.errors import RamifyError
 from ramify.taxonomy import Taxonomy, read_taxonomy
 from ramify.typed import whole
@@ -124,9 +124,7 @@ def _of_features(file: FeatureFile, tree: Taxonomy | None, folder: Path, progres
     mapping, own = _lay(tree, file.taxonomy, file.name)
     leaves = {split: mapping[found] for split, found in file.leaves.items()}
     _check(file.name, own, leaves)
-    found = open_or_make(
-        folder_of(folder, file.name, file.key), file.tables(), f"reading {file.name}", progress
-    )
+    found = tables_in(folder_of(folder, file.name, file.key), file.tables(), f"reading {file.name}", progress)
     train, test = (Split(found.arrays[split], leaves[split]) for split in SPLITS)
     dataset = Dataset(file.name, train, test, own, (0.0,) * 3, (1.0,) * 3, "", file.notes)
     return replace(dataset, fingerprint=fingerprint([found.meta.sha256[split] for split in SPLITS], dataset))

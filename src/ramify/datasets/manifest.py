@@ -36,7 +36,7 @@ def manifest_origin(path: Path, name: str, pad: bool = False) -> Origin:
         return assemble(
             [tuple(row[i] for i in numbers) for row in rows],
             None if split is None else [row[split] for row in rows],
-            lambda picked, leaves: FileImages(path.parent, [paths[i] for i in picked], leaves),
+            FileImages.chosen(path.parent, paths),
             str(path),
             pad,
         )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 from ramify.datasets.cache import Contents, Origin
-from ramify.datasets.fetch import Archive, Publisher
+from ramify.datasets.fetch import Download, Publisher
 from ramify.datasets.listing import FileImages, image_files, stamps
+from ramify.datasets.places import first_there
 from ramify.datasets.registry import Source
 from ramify.datasets.splits import assemble
 from ramify.errors import RamifyError
@@ -22,8 +24,8 @@ PUBLISHER = Publisher(
     "https://github.com/brendenlake/omniglot",
     "MIT",
     (
-        Archive(f"{URL}images_background.zip", "68d2efa1b9178cc56df9314c21c6e718", PARTS[0]),
-        Archive(f"{URL}images_evaluation.zip", "6b91aef0f799c5bb55b94e3f2daec811", PARTS[1]),
+        Download(f"{URL}images_background.zip", "68d2efa1b9178cc56df9314c21c6e718", PARTS[0]),
+        Download(f"{URL}images_evaluation.zip", "6b91aef0f799c5bb55b94e3f2daec811", PARTS[1]),
     ),
     "16 MB",
 )
@@ -31,12 +33,12 @@ PUBLISHER = Publisher(
 
 def get(root: Path, progress: bool) -> None:
     """Download both official archives, check and unpack them."""
-    PUBLISHER.fetch(_folder(root), progress)
+    PUBLISHER.fetch(first_there(root, FOLDERS), progress)
 
 
 def find(root: Path) -> Origin:
     """The alphabets of both archives, in one tree."""
-    folder = _folder(root)
+    folder = first_there(root, FOLDERS)
     PUBLISHER.check("omniglot", root, *(folder / part for part in PARTS))
     files = [(part, *path) for part in PARTS for path in image_files(folder / part)]
     paths = ["/".join(path) for path in files]
@@ -49,17 +51,17 @@ def _contents(folder: Path, files: list[tuple[str, ...]]) -> Contents:
         if len(path) != 4:
             raise RamifyError(f"{folder / Path(*path)}: expected PART/ALPHABET/CHARACTER/IMAGE.png")
     paths = ["/".join(path) for path in files]
-    contents = assemble(
+    found = assemble(
         [(alphabet, f"{alphabet} {character}") for _, alphabet, character, _ in files],
         ["train" if _drawer(folder, path) <= TRAIN_DRAWERS else "test" for path in paths],
-        lambda picked, leaves: FileImages(folder, [paths[i] for i in picked], leaves),
+        FileImages.chosen(folder, paths),
         str(folder),
     )
     note = (
         f"split by drawer: of each character's 20 drawings, 1 to {TRAIN_DRAWERS} train and the others test; "
         "the alphabets of background and evaluation are both learned"
     )
-    return Contents(contents.taxonomy, contents.train, contents.test, notes=(note,))
+    return replace(found, notes=(note,))
 
 
 def _drawer(folder: Path, path: str) -> int:
@@ -68,10 +70,6 @@ def _drawer(folder: Path, path: str) -> int:
     if not number:
         raise RamifyError(f"{folder / path}: the name does not end in the number of its drawer, _01 to _20")
     return int(number[1])
-
-
-def _folder(root: Path) -> Path:
-    return next((root / name for name in FOLDERS if (root / name).is_dir()), root / FOLDERS[0])
 
 
 SOURCE = Source(

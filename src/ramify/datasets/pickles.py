@@ -96,8 +96,9 @@ def read_pickle(path: Path) -> dict[str, Any]:
         ) from error
     if not isinstance(content, dict):
         raise RamifyError(f"{path} holds a {type(content).__name__}: expected the dict of a CIFAR file")
-    return {_text(key): value.value if isinstance(value, _Array) else value for key, value in content.items()}
+    return {as_text(name): kept.value if isinstance(kept, _Array) else kept for name, kept in content.items()}
 
 
-def _text(name: object) -> str:
+def as_text(name: object) -> str:
+    """A name, which CIFAR keeps as bytes."""
     return name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ramify.datasets.cache import Origin
-from ramify.datasets.dataset import IMAGENET_MEAN, IMAGENET_STD, Channels
 from ramify.datasets.fetch import Publisher
 from ramify.errors import RamifyError
+from ramify.pixels import IMAGENET_MEAN, IMAGENET_STD, Channels
 
 
 @dataclass(frozen=True)

@@ -16,14 +16,14 @@ PER_LEAF = 8
 INK, PAPER = (40, 42, 46), (255, 255, 255)
 
 
-def contact_sheet(dataset: Dataset, per_leaf: int = PER_LEAF) -> Image.Image:
+def contact_sheet(dataset: Dataset) -> Image.Image:
     """The first training images of each leaf, leaves in the order of the tree."""
     tree = dataset.taxonomy
     order = tree.leaf_order()
     row = THUMB + 2
     font = ImageFont.load_default(13)
     label = 12 + min(NAME, math.ceil(max(font.getlength(_plain(name)) for name in tree.leaf_names)))
-    width = (tree.depth - 1) * BAND + label + per_leaf * row + GAP
+    width = (tree.depth - 1) * BAND + label + PER_LEAF * row + GAP
     columns = max(1, round(math.sqrt(len(order) * row * 1.4 / width)))
     rows = math.ceil(len(order) / columns)
     sheet = Image.new("RGB", (columns * width + GAP, rows * row + 2 * GAP), PAPER)
@@ -34,13 +34,11 @@ def contact_sheet(dataset: Dataset, per_leaf: int = PER_LEAF) -> Image.Image:
             _bands(sheet, dataset, level, leaves, left + (level - 1) * BAND, row)
         for position, leaf in enumerate(leaves):
             place = (left + (tree.depth - 1) * BAND, GAP + position * row)
-            _leaf(sheet, dataset, int(leaf), place, label, per_leaf)
+            _leaf(sheet, dataset, int(leaf), place, label)
     return sheet
 
 
-def _leaf(
-    sheet: Image.Image, dataset: Dataset, leaf: int, place: tuple[int, int], label: int, count: int
-) -> None:
+def _leaf(sheet: Image.Image, dataset: Dataset, leaf: int, place: tuple[int, int], label: int) -> None:
     left, top = place
     name = dataset.taxonomy.leaf_names[leaf]
     lines = _wrap(_plain(name), label - 12, THUMB // 16)
@@ -48,7 +46,7 @@ def _leaf(
     offset = (THUMB - 16 * len(lines)) // 2
     for number, line in enumerate(lines):
         ImageDraw.Draw(sheet).text((left + 6, top + offset + 16 * number), line, INK, font)
-    for number, index in enumerate(np.flatnonzero(dataset.train.leaves == leaf)[:count]):
+    for number, index in enumerate(np.flatnonzero(dataset.train.leaves == leaf)[:PER_LEAF]):
         sheet.paste(_thumb(dataset.train.images[index]), (left + label + number * (THUMB + 2), top))
 
 

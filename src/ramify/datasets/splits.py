@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ramify.datasets.cache import Contents, RawImages
+from ramify.datasets.cache import SPLITS, Contents, MakeSplit
 from ramify.errors import RamifyError
 from ramify.taxonomy import Taxonomy
 
@@ -26,12 +26,13 @@ PARTS = {
 
 
 @dataclass(frozen=True)
-class Partition:
-    """The images of each split, and how they came to be."""
+class Division:
+    """The tree of labelled images; which of them are in each split, and their leaves; how that came to be."""
 
-    train: NDArray[np.int64]
-    test: NDArray[np.int64]
-    note: str
+    taxonomy: Taxonomy
+    rows: Mapping[str, NDArray[np.int64]]
+    leaves: Mapping[str, NDArray[np.int64]]
+    notes: tuple[str, ...]
 
 
 def resplit(leaves: NDArray[np.int64], percents: Sequence[int], seed: int) -> NDArray[np.int64]:
@@ -50,8 +51,13 @@ def resplit(leaves: NDArray[np.int64], percents: Sequence[int], seed: int) -> ND
     return parts
 
 
-def partition(names: Sequence[str] | None, leaves: NDArray[np.int64], where: str) -> Partition:
-    """Split by the given names of parts; without any, or with training images alone, hold a share out."""
+def partition(
+    names: Sequence[str] | None, leaves: NDArray[np.int64], where: str
+) -> tuple[dict[str, NDArray[np.int64]], str]:
+    """The images of each split by the given names of parts, and a note on how that came to be.
+
+    Without names, or with training images alone, a share is held out.
+    """
     parts = None if names is None else np.array([PARTS.get(name.strip().lower(), name) for name in names])
     known = set() if parts is None else set(parts.tolist())
     strange = sorted(known - set(PARTS.values()))
@@ -62,10 +68,10 @@ def partition(names: Sequence[str] | None, leaves: NDArray[np.int64], where: str
     if parts is None or known == {"train"}:
         held = resplit(leaves, (100 - HELD_OUT_PERCENT, HELD_OUT_PERCENT), SPLIT_SEED)
         note = f"no test images given: {HELD_OUT_PERCENT}% of each class are held out, seed {SPLIT_SEED}"
-        return Partition(np.flatnonzero(held == 0), np.flatnonzero(held == 1), note)
+        return {"train": np.flatnonzero(held == 0), "test": np.flatnonzero(held == 1)}, note
     test = "test" if "test" in known else "validation"
     note = "" if test == "test" else "no test images given: the validation images are used for testing"
-    return Partition(np.flatnonzero(parts == "train"), np.flatnonzero(parts == test), note)
+    return {"train": np.flatnonzero(parts == "train"), "test": np.flatnonzero(parts == test)}, note
 
 
 def distinct(rows: Sequence[Labels]) -> list[Labels]:
@@ -91,23 +97,22 @@ def distinct(rows: Sequence[Labels]) -> list[Labels]:
     return rows
 
 
-def assemble(
-    labels: Sequence[Labels],
-    parts: Sequence[str] | None,
-    images: Callable[[NDArray[np.int64], NDArray[np.int64]], RawImages],
-    where: str,
-    pad: bool = False,
-) -> Contents:
-    """The contents of labelled images; `images(chosen, leaves)` makes a split of the chosen ones.
-
-    `pad` repeats classes that are less deep than others downwards.
-    """
+def divide(labels: Sequence[Labels], parts: Sequence[str] | None, where: str, pad: bool = False) -> Division:
+    """The tree and the splits of labelled images; `pad` repeats classes that end above others downwards."""
     if not labels:
         raise RamifyError(f"{where}: there are no images")
-    rows = sorted(set(labels))
-    tree = Taxonomy.from_rows(rows, pad=pad, where=lambda i: f"{where}: class {'/'.join(rows[i])}")
-    number = {row: leaf for leaf, row in enumerate(rows)}
+    paths = sorted(set(labels))
+    tree = Taxonomy.from_rows(paths, pad=pad, where=lambda i: f"{where}: class {'/'.join(paths[i])}")
+    number = {path: leaf for leaf, path in enumerate(paths)}
     leaves = np.array([number[label] for label in labels], dtype=np.int64)
-    cut = partition(parts, leaves, where)
-    train, test = (images(chosen, leaves[chosen]) for chosen in (cut.train, cut.test))
-    return Contents(tree, train, test, notes=(cut.note,) if cut.note else ())
+    rows, note = partition(parts, leaves, where)
+    return Division(tree, rows, {split: leaves[found] for split, found in rows.items()}, (note,) * bool(note))
+
+
+def assemble(
+    labels: Sequence[Labels], parts: Sequence[str] | None, images: MakeSplit, where: str, pad: bool = False
+) -> Contents:
+    """The contents of labelled images, divided; `images(rows, leaves)` makes a split of the chosen ones."""
+    cut = divide(labels, parts, where, pad)
+    train, test = (images(cut.rows[split], cut.leaves[split]) for split in SPLITS)
+    return Contents(cut.taxonomy, train, test, notes=cut.notes)

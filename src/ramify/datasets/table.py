@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
+import math
+import os
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +21,19 @@ import numpy as np
 from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
-from ramify.datasets.build import SECONDS_BETWEEN_SAVES, check_space
-from ramify.datasets.cache import SPLITS, digest
+from ramify.datasets.cache import SPLITS, BrokenEntry
+from ramify.datasets.places import check_space, open_or_make
 from ramify.datasets.progress import progress_bar
 from ramify.errors import RamifyError
-from ramify.files import read_json, sync, write_atomic
-from ramify.locks import hold
+from ramify.files import digest, read_json, sync, write_atomic
 from ramify.typed import from_dict, to_dict
 
 FORMAT = 1
+HEADER_BYTES = 128
+SECONDS_BETWEEN_SAVES = 2.0
+
+Chunk = tuple[NDArray[Any], list[BrokenEntry]]
+"""Some rows, and what could not become one."""
 
 
 @dataclass(frozen=True)
@@ -33,26 +43,50 @@ class Rows:
     count: int
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
-    make: Callable[[int, int], NDArray[Any]]
+    make: Callable[[int, int], Chunk]
     step: int
     """Rows made together; they always are the same ones, so a resumed table is the same to the bit."""
+    side_by_side: bool = False
+    """Whether a thread for each core makes parts, a few ahead of the one that is written."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of one row."""
+        return self.dtype.itemsize * math.prod(self.shape)
+
+
+@dataclass
+class Done:
+    """How far a split has come, and what could not be used so far."""
+
+    read: int = 0
+    broken: list[BrokenEntry] = field(default_factory=list)
+
+    def length(self, rows: Rows) -> int:
+        """The bytes of the split's file by then."""
+        return HEADER_BYTES + (self.read - len(self.broken)) * rows.nbytes
+
+
+@dataclass
+class Making:
+    """state.json: how far the making of tables has come."""
+
+    train: Done = field(default_factory=Done)
+    test: Done = field(default_factory=Done)
+    seconds: float = 0.0
+
+    def of(self, split: str) -> Done:
+        """That of one split."""
+        return self.train if split == "train" else self.test
 
 
 @dataclass(frozen=True)
 class TableMeta:
-    """What table.json says of a finished table."""
+    """What table.json says of finished tables of features."""
 
     format: int
     sha256: dict[str, str]
-    seconds: float  # that making it took
-
-
-@dataclass
-class Progress:
-    """How far the making has come."""
-
-    rows: dict[str, int] = field(default_factory=dict)
-    seconds: float = 0.0
+    seconds: float  # that making them took
 
 
 @dataclass(frozen=True)
@@ -69,27 +103,11 @@ def folder_of(root: Path, name: str, key: Mapping[str, Any]) -> Path:
     return root / f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
-def open_or_make(folder: Path, splits: Mapping[str, Rows], title: str, progress: bool) -> Tables:
-    """The tables in `folder`, made first where there are none."""
-    found = _open(folder, splits)
-    if found is None:
-        try:
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            with hold(
-                folder.with_name(f".{folder.name}.lock")
-            ):  # of two processes one makes, the other waits
-                found = _open(folder, splits)
-                if found is None:
-                    _make(folder, splits, title, progress)
-                    found = _open(folder, splits)
-        except OSError as error:
-            raise RamifyError(
-                f"cannot write features to {folder.parent}: {error.strerror or error}; choose another place "
-                "with RAMIFY_DATA or --data-dir"
-            ) from error
-    if found is None:
-        raise RamifyError(f"the features in {folder} cannot be read back: check the disk")
-    return found
+def tables_in(folder: Path, splits: Mapping[str, Rows], title: str, progress: bool) -> Tables:
+    """The tables of features in `folder`, made first where there are none."""
+    return open_or_make(
+        folder, lambda: _open(folder, splits), lambda: _make(folder, splits, title, progress), "the features"
+    )
 
 
 def _open(folder: Path, splits: Mapping[str, Rows]) -> Tables | None:
@@ -106,20 +124,42 @@ def _open(folder: Path, splits: Mapping[str, Rows]) -> Tables | None:
 
 
 def _make(folder: Path, splits: Mapping[str, Rows], title: str, progress: bool) -> None:
-    partial = folder.with_name(f".{folder.name}.partial")
-    partial.mkdir(parents=True, exist_ok=True)
-    done = _read_progress(partial, splits)
-    total, there = sum(rows.count for rows in splits.values()), sum(done.rows.values())
-    sizes = {n: rows.dtype.itemsize * int(np.prod(rows.shape)) for n, rows in splits.items()}
-    check_space(partial, sum((splits[n].count - done.rows[n]) * sizes[n] for n in splits), "the features")
-    with progress_bar(title, total, there, progress) as advance:
-        for name, rows in splits.items():
-            _write(partial, name, rows, done, advance)
-    skip = {name: _header_bytes(partial / f"{name}.npy") for name in splits}
-    checksums = {name: digest(partial / f"{name}.npy", skip=skip[name]) for name in splits}
-    meta = TableMeta(FORMAT, checksums, round(done.seconds, 3))
+    partial, state = write_rows(folder, splits, title, "the features", progress)
+    meta = TableMeta(FORMAT, checksums(partial), round(state.seconds, 3))
     write_atomic(partial / "table.json", json.dumps(to_dict(meta), indent=1))
-    (partial / "progress.json").unlink()
+    finish(partial, folder)
+
+
+def write_rows(
+    folder: Path, splits: Mapping[str, Rows], title: str, what: str, progress: bool
+) -> tuple[Path, Making]:
+    """Make all tables, to be put at `folder`; where they are till then, and how the making went.
+
+    That is a folder beside it whose name ends in `.partial`; the next call continues what is there.
+    """
+    partial = folder.with_name(f".{folder.name}.partial")
+    state = _read_state(partial, splits)
+    if state is None:
+        shutil.rmtree(partial, ignore_errors=True)
+        state = Making()
+    partial.mkdir(parents=True, exist_ok=True)
+    left = {name: rows.count - state.of(name).read for name, rows in splits.items()}
+    check_space(partial, sum(left[name] * rows.nbytes for name, rows in splits.items()), what)
+    total = sum(rows.count for rows in splits.values())
+    with progress_bar(title, total, total - sum(left.values()), progress) as advance:
+        for name, rows in splits.items():
+            _write(partial, name, rows, state, advance)
+    return partial, state
+
+
+def checksums(partial: Path) -> dict[str, str]:
+    """A digest of the rows of each split."""
+    return {name: digest(partial / f"{name}.npy", skip=HEADER_BYTES) for name in SPLITS}
+
+
+def finish(partial: Path, folder: Path) -> None:
+    """Let what is made appear, in the place of any other."""
+    (partial / "state.json").unlink()
     for path in partial.iterdir():
         sync(path)
     if folder.exists():
@@ -128,52 +168,74 @@ def _make(folder: Path, splits: Mapping[str, Rows], title: str, progress: bool) 
     sync(folder.parent)
 
 
-def _read_progress(partial: Path, splits: Mapping[str, Rows]) -> Progress:
-    """How far an earlier call came; nothing, where its rows are not all there."""
+def _read_state(partial: Path, splits: Mapping[str, Rows]) -> Making | None:
+    """How far each split has come in an earlier call; None where that cannot be, or its rows are gone."""
     try:
-        found = from_dict(Progress, read_json(partial / "progress.json"), "progress.json")
-        fits = found.rows.keys() == splits.keys() and all(
-            0 <= found.rows[n] <= rows.count and (found.rows[n] == 0 or _fits(partial / f"{n}.npy", rows))
-            for n, rows in splits.items()
-        )
-    except (OSError, ValueError, RamifyError):
-        fits = False
-    return found if fits else Progress(dict.fromkeys(splits, 0))
+        state = from_dict(Making, read_json(partial / "state.json"), "state.json")
+        whole = all(_whole(partial / f"{s}.npy", state.of(s), rows) for s, rows in splits.items())
+    except (OSError, RamifyError):
+        return None
+    return state if whole else None
 
 
-def _fits(path: Path, rows: Rows) -> bool:
-    array = open_memmap(path, mode="r")
-    return array.shape == (rows.count, *rows.shape) and array.dtype == rows.dtype
+def _whole(path: Path, done: Done, rows: Rows) -> bool:
+    """Whether what is said to be done of a split can be, and is there."""
+    if done == Done():
+        return True
+    rising = all(a < b for a, b in pairwise((-1, *(index for index, *_ in done.broken), done.read)))
+    return rising and done.read <= rows.count and path.stat().st_size >= done.length(rows)
 
 
-def _write(partial: Path, name: str, rows: Rows, done: Progress, advance: Callable[[int], None]) -> None:
-    path, start = partial / f"{name}.npy", done.rows[name]
-    mode = "r+" if start else "w+"
-    array = open_memmap(
-        path, mode, None if start else rows.dtype, None if start else (rows.count, *rows.shape)
-    )
-    began = saved = time.monotonic()
+def _write(partial: Path, name: str, rows: Rows, state: Making, advance: Callable[[int], None]) -> None:
+    done, began = state.of(name), time.monotonic()
+    with (partial / f"{name}.npy").open("ab") as file:
 
-    def save() -> None:
-        nonlocal began
-        array.flush()
-        done.seconds += time.monotonic() - began
-        began = time.monotonic()
-        write_atomic(partial / "progress.json", json.dumps(to_dict(done)))
+        def save() -> None:
+            nonlocal began
+            file.flush()
+            os.fsync(file.fileno())
+            state.seconds, began = state.seconds + time.monotonic() - began, time.monotonic()
+            write_atomic(partial / "state.json", json.dumps(to_dict(state)))
 
-    try:
-        for at in range(start, rows.count, rows.step):
-            stop = min(at + rows.step, rows.count)
-            array[at:stop] = rows.make(at, stop)
-            done.rows[name] = stop
-            advance(stop - at)
-            if time.monotonic() - saved > SECONDS_BETWEEN_SAVES:
-                save()
-                saved = time.monotonic()
-    finally:
-        save()
+        file.truncate(done.length(rows))
+        file.seek(0, os.SEEK_END)
+        try:
+            for values, broken in _chunks(rows, done.read):
+                file.write(np.ascontiguousarray(values, rows.dtype).data)
+                done.read += len(values) + len(broken)
+                done.broken += broken
+                advance(len(values) + len(broken))
+                if time.monotonic() - began > SECONDS_BETWEEN_SAVES:
+                    save()
+        finally:
+            save()
+    with (partial / f"{name}.npy").open("r+b") as begun:
+        begun.write(_header((done.read - len(done.broken), *rows.shape), rows.dtype))
 
 
-def _header_bytes(path: Path) -> int:
-    array = open_memmap(path, mode="r")
-    return int(array.offset)
+def _chunks(rows: Rows, start: int) -> Iterator[Chunk]:
+    """The rows from `start` on, in order; only a few chunks exist at any time."""
+    parts = [(at, min(at + rows.step, rows.count)) for at in range(start, rows.count, rows.step)]
+    if not rows.side_by_side:
+        yield from (rows.make(*part) for part in parts)
+        return
+    waiting: deque[Future[Chunk]] = deque()
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for part in parts:
+            waiting.append(pool.submit(rows.make, *part))
+            if len(waiting) > 2 * (os.cpu_count() or 1):
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+def _header(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bytes:
+    """The .npy header of an array, padded to a length that does not depend on the shape."""
+    file = io.BytesIO()
+    about = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(file, about)
+    text = file.getvalue().rstrip()
+    if len(text) >= HEADER_BYTES:
+        raise RamifyError(f"an array of shape {shape} is too large for a table")
+    length = (HEADER_BYTES - 10).to_bytes(2, "little")
+    return text[:8] + length + text[10:].ljust(HEADER_BYTES - 11) + b"\n"

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-
 from ramify.datasets.cache import Contents, Origin
-from ramify.datasets.fetch import Archive, Publisher
+from ramify.datasets.fetch import Download, Publisher
 from ramify.datasets.glance import glance
 from ramify.datasets.listing import FileImages, stamps
 from ramify.datasets.lists import look_up, read_rows
@@ -22,17 +20,12 @@ PUBLISHER = Publisher(
     "https://cs231n.stanford.edu/tiny-imagenet-200.zip",
     "non-commercial research and education, as ImageNet's",
     (
-        Archive(
+        Download(
             "https://cs231n.stanford.edu/tiny-imagenet-200.zip", "90528d7ca1a48142e341f4ef8d21d0de", FOLDER
         ),
     ),
     "248 MB",
 )
-
-
-def get(root: Path, progress: bool) -> None:
-    """Download the official archive, check and unpack it."""
-    PUBLISHER.fetch(root, progress)
 
 
 def find(root: Path) -> Origin:
@@ -62,10 +55,7 @@ def _contents(folder: Path, files: Sequence[tuple[str, ...]]) -> Contents:
         if wnid not in leaf:
             raise RamifyError(f"{folder / Path(*path)}: {wnid!r} is not one of the 200 classes: move it away")
         chosen[part].append(("/".join(path), leaf[wnid]))
-    train, test = (
-        FileImages(folder, [path for path, _ in rows], np.array([index for _, index in rows], dtype=np.int64))
-        for rows in chosen.values()
-    )
+    train, test = (FileImages.labelled(folder, rows) for rows in chosen.values())
     note = "the validation images are used for testing: the labels of the test images were never released"
     return Contents(tree, train, test, notes=(note,))
 
@@ -74,7 +64,7 @@ SOURCE = Source(
     "tiny-imagenet",
     "Tiny-ImageNet, 110,000 photographs of 64×64 in 200 classes and the levels of WordNet",
     find,
-    get,
+    PUBLISHER.fetch,
     image_size=64,
     taxonomy="tiny-imagenet",
     counts=(6, 17, 41, 80, 76, 38, 16, 7, 11),

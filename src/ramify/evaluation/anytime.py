@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -21,14 +21,14 @@ from ramify.evaluation.own import Metric, Values
 from ramify.hierarchy import DECODINGS
 from ramify.streams.moves import Eras, Move
 from ramify.taxonomy import Taxonomy
-from ramify.typed import from_dict
+from ramify.typed import NotNegative, Share, Whole, from_dict
 
 Ints = npt.NDArray[np.int64]
 SUBSET_SEED = 0  # the periodic evaluations of all runs use the same images
-
-
-TRUE = ", true tree"  # behind the name of a decoding that reads through the dataset's tree
 HEADS = "heads"
+TRUE = ", true tree"  # behind the name of a decoding that reads through the dataset's tree
+Reading = tuple[str, Taxonomy | None]
+"""A decoding, and the tree that it reads through; None: the one that the learner has found."""
 
 
 class Answering(Protocol):
@@ -36,8 +36,8 @@ class Answering(Protocol):
 
     classes: Classes
 
-    def answer(self, inputs: npt.NDArray[Any], decodings: Sequence[str], tree: Taxonomy) -> dict[str, Ints]:
-        """For each decoding the class of each level met, [n, levels met], -1 for no answer."""
+    def answer(self, inputs: npt.NDArray[Any], readings: Mapping[str, Reading]) -> dict[str, Ints]:
+        """For each reading the class of each level met, [n, levels met], -1 for no answer."""
         ...
 
 
@@ -96,8 +96,11 @@ class Evaluator:
         tree = self.eras.trees[era]
         asked = self.all if whole else self.subset
         images = self.images if len(asked) == len(self.all) else self.images[asked]
-        ways = [*DECODINGS, *(f"{name}{TRUE}" for name in DECODINGS if name != HEADS)]
-        answers = learner.answer(images, ways if every_way else [self.decode], tree)
+        readings: dict[str, Reading] = {self.decode: (self.decode, None)}
+        if every_way:
+            readings = {way: (way, None) for way in DECODINGS}
+            readings |= {f"{way}{TRUE}": (way, tree) for way in DECODINGS if way != HEADS}
+        answers = learner.answer(images, readings)
         classes = learner.classes
         predictions = np.full((len(asked), self.tree.depth), -1, np.int64)
         labels = np.array([*classes.labels, -1], np.int64)
@@ -127,21 +130,21 @@ class Evaluator:
 class Record:
     """One line of records.jsonl."""
 
-    samples: int  # of the stream, so far
-    updates: int
-    task: int  # from 1
+    samples: Whole  # of the stream, so far
+    updates: Whole
+    task: Whole  # from 1
     periodic: bool  # counts towards A_AUC
     task_end: bool  # counts towards A_avg and F_last
-    accuracy: dict[str, float]
-    classes_seen: dict[str, int]
-    memory: dict[str, int]  # stored images by the level of their label
+    accuracy: dict[str, Share]
+    classes_seen: dict[str, Whole]
+    memory: dict[str, Whole]  # stored images by the level of their label
     memory_classes: dict[str, list[int]]  # and by class, in the order of the tree's level
-    train_seconds: float
-    eval_seconds: float
-    lr: float | None = None  # the learning rate that has been reached; not in the records of older runs
+    train_seconds: NotNegative
+    eval_seconds: NotNegative
+    lr: NotNegative | None = None  # the learning rate that has been reached; not in the records of older runs
     metrics: dict[str, Values] = field(default_factory=dict)  # of one's own; left out where there are none
-    finest: float | None = None  # accuracy at the end of each image's path; not in the records of older runs
-    jaccard: float | None = None  # of all levels' answers as one set of labels; likewise
+    finest: Share | None = None  # accuracy at the end of each image's path; not in the records of older runs
+    jaccard: Share | None = None  # of all levels' answers as one set of labels; likewise
 
     @classmethod
     def from_dict(cls, values: dict[str, Any], where: str = "a record is damaged") -> Record:

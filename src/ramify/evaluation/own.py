@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ramify.errors import RamifyError
-from ramify.named import find_named
+from ramify.named import blamed, find_named
 from ramify.taxonomy import Taxonomy
 from ramify.typed import shown
 
@@ -59,10 +59,8 @@ class Metric:
 
     def __call__(self, predictions: Ints, truth: Ints, tree: Taxonomy) -> Values:
         """The figure by level, or as `all`; what goes wrong in it is told as such."""
-        try:
+        with blamed(f"the metric {self.name}"):
             found = self.compute(predictions.copy(), truth.copy(), tree)
-        except Exception as error:
-            raise RamifyError(f"the metric {self.name} failed ({type(error).__name__}: {error})") from error
         if found is None:
             return {}
         table = found if isinstance(found, Mapping) else {ALL: found}

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ramify.classes import Classes
 from ramify.errors import RamifyError
-from ramify.hierarchy.ends import OTHERS, answer_ends, path_log
+from ramify.hierarchy.ends import COARSER, FINER, answer_ends, path_log
 from ramify.hierarchy.ties import is_last, level_sizes, own_column
 
 Ints = npt.NDArray[np.int64]
@@ -65,8 +65,8 @@ def joint(classes: Classes, log: Floats, ancestors: Ints) -> Ints:
     """At each level the class whose path all heads together find most probable.
 
     A class's score is the sum over levels of the log-probability that the level's head gives to its path: to
-    its ancestor at a coarser level, to all of its descendants at a finer one. The heads of other levels count
-    `OTHERS` of its own: a coarser head that errs, or a tree found in part, must not outvote the level itself.
+    its ancestor at a coarser level, to all of its descendants at a finer one. A finer head counts
+    `FINER` of its own, a coarser one `COARSER`: one that errs, or a tree found in part, must not outvote it.
     A level that has none of the class says nothing: each of the n classes to tell apart has 1/n.
     """
     probabilities = np.exp(log)
@@ -78,11 +78,11 @@ def joint(classes: Classes, log: Floats, ancestors: Ints) -> Ints:
             members = classes.of_level(other_level)
             if other < column:
                 above = ancestors[rows, other]
-                score += OTHERS * np.where(above >= 0, log[:, above], -np.log(len(members)))
+                score += COARSER * np.where(above >= 0, log[:, above], -np.log(len(members)))
             elif other > column:
                 below = ancestors[members, column][:, None] == rows
                 mass = np.maximum(probabilities[:, members] @ below, np.finfo(float).tiny)
-                score += OTHERS * np.where(below.any(0), np.log(mass), -np.log(len(rows)))
+                score += FINER * np.where(below.any(0), np.log(mass), -np.log(len(rows)))
         chosen.append(rows[score.argmax(1)])
     return np.stack(chosen, 1)
 

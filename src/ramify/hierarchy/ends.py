@@ -14,7 +14,9 @@ from ramify.hierarchy.ties import is_last, level_sizes, own_column
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 TINY = float(np.finfo(float).tiny)
-OTHERS = 0.3  # what the heads of other levels count; chosen on images held out of training (tools/tune.py)
+# What the heads of other levels count, chosen on images held out of training (tools/tune.py): a finer one
+# tells more kinds apart and helps; a coarser one says little that the level itself does not know.
+FINER, COARSER = 0.4, 0.1
 
 
 def answer_ends(log: Floats, ancestors: Ints) -> Ints:
@@ -23,9 +25,9 @@ def answer_ends(log: Floats, ancestors: Ints) -> Ints:
     Levels are looked at from the coarsest on. A finer head is about those alone that go on to it, so the mass
     that it gives to a class's descendants counts times the mass of the classes that go on; a class without
     children keeps what its own head gives it. The score of a class is the sum of its log-masses by all heads,
-    those of other levels times `OTHERS`, as in `joint`. Where the best class of a level has no children, the
-    answer ends. With heads that are right that depends on the probability of the class alone, not on how many
-    levels and classes lie below the others.
+    those of other levels times `FINER` or `COARSER`, as in `joint`. Where the best class of a level has no
+    children, the answer ends. With heads that are right that depends on the probability of the class alone,
+    not on how many levels and classes lie below the others.
 
     Classes whose ancestor is not known stand together as one more candidate of that level, of probability
     1/n, n its classes; each of these may be the ancestor, and so may go on, as probably as that.
@@ -49,7 +51,7 @@ def answer_ends(log: Floats, ancestors: Ints) -> Ints:
             )
             reached = reached * goes_on[:, finer, None]
             alive = reached * _by_ancestor(probabilities[:, below], ancestors[below, column], members)
-            score += OTHERS * np.log(np.maximum(stopped + alive, TINY))
+            score += FINER * np.log(np.maximum(stopped + alive, TINY))
         best = score.argmax(1)
         ends = np.append(last[members], False)[best]
         found[ends] = column
@@ -68,7 +70,7 @@ def _upward(log: Floats, ancestors: Ints, sizes: Ints, column: int) -> Floats:
     members, strangers = own == column, (own > column) & (ancestors[:, column] < 0)
     above = path_log(log, ancestors[members, :column], sizes)
     unknown = path_log(log, ancestors[strangers, :column], sizes).max(1, initial=-np.inf)
-    return np.column_stack([log[:, members] + OTHERS * above, OTHERS * unknown - np.log(sizes[column])])
+    return np.column_stack([log[:, members] + COARSER * above, COARSER * unknown - np.log(sizes[column])])
 
 
 def path_log(log: Floats, paths: Ints, sizes: Ints) -> Floats:

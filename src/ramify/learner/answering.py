@@ -12,16 +12,16 @@ from torch import Tensor
 from ramify.errors import RamifyError
 from ramify.hierarchy import DECODINGS, ancestors_in
 from ramify.hierarchy import decode as read
-from ramify.learner.images import Images, OneImage, one_tensor
+from ramify.learner.images import Images, OneImage, as_tensor, one_tensor
 from ramify.learner.labels import Label, Levels, as_labels, as_levels, refuse_unequal
 from ramify.learner.prediction import Prediction
 from ramify.learner.shared import SharedTrainer
 from ramify.learner.sure import answered, check_confidence
-from ramify.learner.taking import Features
+from ramify.learner.taking import Features, Taking, as_features
 from ramify.learner.trust import Trust, trust
 from ramify.learner.why import Reason, reasons
 from ramify.taxonomy import Taxonomy
-from ramify.typed import whole
+from ramify.typed import shown, whole
 
 Decode = Literal["heads", "path", "crm", "up", "joint"]
 
@@ -31,14 +31,15 @@ class Answering:
 
     _trainer: SharedTrainer
     _taxonomy: Taxonomy | None
+    _taking: Taking
     image_size: int
 
     def labels(self, level: int) -> tuple[Label, ...]:
         """The labels of a level, in order of first sight."""
-        raise NotImplementedError
-
-    def _inputs(self, images: Images | None, features: Features | None) -> Tensor:
-        raise NotImplementedError
+        classes = self._trainer.classes
+        if not isinstance(level, int | np.integer) or level not in classes.levels:
+            raise RamifyError(f"level {shown(level)} has not been met; known levels: {classes.levels}")
+        return tuple(classes.labels[c] for c in classes.of_level(level))
 
     def predict(
         self,
@@ -135,6 +136,18 @@ class Answering:
         """
         with self._trainer.turns:
             return self._trainer.ties().taxonomy()
+
+    def _inputs(self, images: Images | None, features: Features | None) -> Tensor:
+        """What was given, as the trainer takes it."""
+        if (images is None) == (features is None):
+            raise RamifyError("give images, or features=… in their place")
+        if features is not None:
+            return as_features(features, self._trainer.inputs)
+        if self._taking.images is None:
+            size = self._trainer.inputs.size
+            raise RamifyError(f"the learner takes features of {size} values, not images: give features=…")
+        assert images is not None
+        return as_tensor(images, self.image_size)
 
     def _read_through(self, way: str) -> npt.NDArray[np.int64]:
         """The ancestors of each class, where the way to read answers needs a tree."""

@@ -12,8 +12,8 @@ from torch import nn
 from ramify import __version__
 from ramify.errors import RamifyError
 from ramify.files import write_atomic
+from ramify.learner.relabel import stores
 from ramify.learner.trust import trust
-from ramify.methods.editing import stores
 from ramify.named import is_own
 from ramify.networks.build import LITE
 from ramify.networks.resnet import BLOCKS

@@ -15,10 +15,11 @@ from ramify.errors import RamifyError
 from ramify.learner import verbs
 from ramify.learner.history import Entry, History, Undo, difference, digest, patched
 from ramify.learner.labels import Label, refuse_missing
+from ramify.learner.refit import answers, carry_over
+from ramify.learner.relabel import Edit, apply, stored, stores
 from ramify.learner.samples import Names, Stored
 from ramify.learner.verbs import LEAST, Done
-from ramify.methods.editing import Edit, apply, stored, stores
-from ramify.methods.refit import answers, carry_over
+from ramify.state import State
 from ramify.taxonomy import Taxonomy
 from ramify.typed import shown
 
@@ -28,8 +29,7 @@ if TYPE_CHECKING:
     from ramify.learner.shared import SharedTrainer
 
 VERBS = ("rename", "merge", "split", "move", "forget", "relabel", "forget_samples", "forget_source")
-Images = npt.NDArray[np.uint8]
-State = dict[str, Any]
+Pixels = npt.NDArray[np.uint8]  # of one stored image
 
 
 class Editable:
@@ -37,7 +37,8 @@ class Editable:
 
     An edit is done whole or not at all, between two samples, and waits for `partial_fit` to end. Where
     `level` is None, it is the only one at which the label stands. Each returns its entry in the `history`;
-    `stored` in it is the number of stored samples whose labels it changed or that it took out.
+    `stored` in it is the number of stored samples whose labels it changed or that it took out; of a merge, of
+    all that have the label now.
     """
 
     _trainer: SharedTrainer
@@ -64,7 +65,11 @@ class Editable:
     # ---- labels
 
     def rename(self, level: int | None, label: Label, new: Label) -> Entry:
-        """Give a label another name; all that was learned stays."""
+        """Give a label another name; all that was learned stays.
+
+        A name that another level has is taken only where `level` is given: without it, a label is known by
+        its name.
+        """
         return self._perform("rename", lambda: verbs.rename(self, level, label, new))
 
     def merge(self, level: int | None, labels: Sequence[Label], into: Label | None = None) -> Entry:
@@ -81,7 +86,7 @@ class Editable:
         self,
         level: int | None,
         label: Label,
-        into: Mapping[Label, Sequence[int | str]] | Callable[[Images], Label | None],
+        into: Mapping[Label, Sequence[int | str]] | Callable[[Pixels], Label | None],
     ) -> Entry:
         """Give stored samples of a label new labels beside it.
 
@@ -142,7 +147,7 @@ class Editable:
             and (source is None or sample.source == source)
         ]
 
-    def stored_image(self, number: int) -> Images:
+    def stored_image(self, number: int) -> Pixels:
         """The image of a stored sample, [size, size, 3]."""
         for memory in stores(self._trainer):
             slots = np.flatnonzero(memory["sample"][: memory.size] == number)
@@ -156,7 +161,7 @@ class Editable:
             inputs = waiting[0]
         if inputs.ndim != 3:
             raise RamifyError("this learner stores features of images, not the images; there is none to show")
-        found: Images = inputs.permute(1, 2, 0).contiguous().cpu().numpy()
+        found: Pixels = inputs.permute(1, 2, 0).contiguous().cpu().numpy()
         return found
 
     # ---- history
@@ -238,7 +243,7 @@ class Editable:
             after, now = self._whole(), dict(stored(self._trainer))
             self._trainer._ties = None
             changed = {n: labels for n, labels in samples.items() if now.get(n) != labels}
-            told = done.told | {"stored": len(changed)} | ({"for_good": True} if for_good else {})
+            told = {"stored": len(changed)} | done.told | ({"for_good": True} if for_good else {})
             entry = self._history.add(what, self._trainer.samples, told)
             if for_good:
                 self._history.undo.clear()

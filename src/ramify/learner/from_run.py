@@ -13,7 +13,6 @@ import torch
 from safetensors import safe_open
 from torch import Tensor, nn
 
-from ramify.datasets.dataset import Channels
 from ramify.errors import RamifyError
 from ramify.files import check_format, fitting
 from ramify.learner.labels import as_levels
@@ -24,6 +23,7 @@ from ramify.methods.settings import NetworkSettings
 from ramify.named import is_own
 from ramify.networks import build_backbone
 from ramify.networks.resnet import BLOCKS
+from ramify.pixels import Channels
 from ramify.runs.config import Config, read_config
 from ramify.runs.files import FORMAT
 from ramify.runs.folder import SUMS, RunFolder

@@ -13,9 +13,9 @@ from ramify.learner import saving
 from ramify.learner.card import CARD, licence, with_licence
 from ramify.learner.history import FILE as HISTORY
 from ramify.learner.learner import Learner
+from ramify.learner.relabel import stored
 from ramify.learner.saving import FILE
 from ramify.learner.sharing import without_samples
-from ramify.methods.editing import stored
 
 SENT = (FILE, CARD, HISTORY)
 REPO = re.compile(r"[\w.-]+/[\w.-]+")

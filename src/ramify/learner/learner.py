@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ramify.datasets.dataset import Channels
 from ramify.datasets.load import MAX_SIZE
 from ramify.errors import RamifyError
 from ramify.learner import saving
@@ -21,7 +20,7 @@ from ramify.learner.answering import Decode as Decode
 from ramify.learner.correcting import correct
 from ramify.learner.edits import Editable
 from ramify.learner.history import History
-from ramify.learner.images import Images, as_tensor
+from ramify.learner.images import Images
 from ramify.learner.labels import (
     Label,
     Levels,
@@ -34,15 +33,16 @@ from ramify.learner.prequential import PrequentialLog
 from ramify.learner.samples import Names, as_ids, as_source
 from ramify.learner.shared import SharedTrainer
 from ramify.learner.sharing import without_samples
-from ramify.learner.taking import Features, as_features, taking
+from ramify.learner.taking import Features, taking
 from ramify.locks import hold_to_write
 from ramify.methods import Settings, find_method, make_settings
 from ramify.methods.recipe import Build, Method, as_method
 from ramify.methods.settings import NetworkSettings
 from ramify.named import is_own
+from ramify.pixels import Channels
 from ramify.runs.run import pick_device
 from ramify.taxonomy import Taxonomy, read_taxonomy
-from ramify.typed import from_dict, shown, whole
+from ramify.typed import from_dict, whole
 
 Network = str | dict[str, Any] | NetworkSettings | nn.Module
 
@@ -208,18 +208,6 @@ class Learner(Answering, Editable):
         self._learn(work)
         return self
 
-    def _inputs(self, images: Images | None, features: Features | None) -> Tensor:
-        """What was given, as the trainer takes it."""
-        if (images is None) == (features is None):
-            raise RamifyError("give images, or features=… in their place")
-        if features is not None:
-            return as_features(features, self._trainer.inputs)
-        if self._taking.images is None:
-            size = self._trainer.inputs.size
-            raise RamifyError(f"the learner takes features of {size} values, not images: give features=…")
-        assert images is not None
-        return as_tensor(images, self.image_size)
-
     def flush(self) -> None:
         """Train now on samples that still wait for their stream batch to fill."""
         self._learn(self._trainer.flush)
@@ -256,13 +244,6 @@ class Learner(Answering, Editable):
     def levels(self) -> tuple[int, ...]:
         """The levels met so far, coarsest first."""
         return tuple(self._trainer.classes.levels)
-
-    def labels(self, level: int) -> tuple[Label, ...]:
-        """The labels of a level, in order of first sight."""
-        classes = self._trainer.classes
-        if not isinstance(level, int | np.integer) or level not in classes.levels:
-            raise RamifyError(f"level {shown(level)} has not been met; known levels: {classes.levels}")
-        return tuple(classes.labels[c] for c in classes.of_level(level))
 
     @property
     def samples(self) -> int:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -13,20 +15,21 @@ from ramify.errors import RamifyError
 from ramify.taxonomy import Taxonomy
 from ramify.taxonomy.read import read_table, read_text
 
+Labels = tuple[tuple[str, str], ...]
+
 
 @dataclass(frozen=True)
 class Row:
     """One image with its labels, (level, label) each; an empty level is the one that the taxonomy says."""
 
     path: str
-    labels: tuple[tuple[str, str], ...]
+    labels: Labels
     where: str  # for errors
 
     @property
     def text(self) -> str:
         """What makes the row the same row."""
-        (level, label), *_ = self.labels
-        return "\x1f".join((self.path, label, level))
+        return "\x1f".join((self.path, *(word for level, label in self.labels for word in (label, level))))
 
 
 class Source(Protocol):
@@ -52,22 +55,33 @@ def read_rows(path: Path) -> list[Row]:
     """The rows of a manifest so far; a last line without its end is still being written."""
     text = read_text(path)
     header, rows, lines = read_table(text[: text.rfind("\n") + 1] or text, path.name)
-    missing = [column for column in ("path", "label") if column not in header]
-    if missing:
-        raise RamifyError(
-            f"{path.name} line 1: no column {missing[0]}; the columns are path, label and level (with a "
-            "taxonomy level may be left out)"
-        )
-    path_at, label_at = header.index("path"), header.index("label")
-    level_at = header.index("level") if "level" in header else None
+    labels = _label_columns(header, path.name)
+    at = header.index("path")
     return [
-        Row(
-            row[path_at],
-            (("" if level_at is None else row[level_at], row[label_at]),),
-            f"{path.name} line {line}",
-        )
+        Row(row[at], labels(row, f"{path.name} line {line}"), f"{path.name} line {line}")
         for row, line in zip(rows, lines, strict=True)
     ]
+
+
+def _label_columns(header: list[str], name: str) -> Callable[[list[str], str], Labels]:
+    """How the labels of a row are told: `label` and `level`, or a column for each level."""
+    levels = {header.index(column): column[5:] for column in header if re.fullmatch(r"level\d+", column)}
+    if "path" not in header or not (levels or "label" in header):
+        raise RamifyError(
+            f"{name} line 1: no column {'path' if 'path' not in header else 'label'}; the columns are path, "
+            "label and level (with a taxonomy level may be left out), or path, level1, level2, …"
+        )
+    if "label" in header:
+        label, level = header.index("label"), header.index("level") if "level" in header else None
+        return lambda row, where: (("" if level is None else row[level], row[label]),)
+
+    def several(row: list[str], where: str) -> Labels:
+        found = tuple((level, row[at]) for at, level in levels.items() if row[at])
+        if not found:
+            raise RamifyError(f"{where}: no label at any level; fill one in, or remove the row")
+        return found
+
+    return several
 
 
 class Manifest:

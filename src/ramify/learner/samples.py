@@ -9,8 +9,8 @@ from typing import Any
 from ramify.classes import Classes
 from ramify.errors import RamifyError
 from ramify.learner.labels import Label
+from ramify.learner.relabel import Labels, stored
 from ramify.methods import Trainer
-from ramify.methods.editing import Labels, stored
 from ramify.typed import shown
 
 SPARE = 1024  # names that are kept of samples that are stored no more, before they are looked for

@@ -58,7 +58,7 @@ class SharedTrainer(Trainer):
     def _take(self, values: Tensor, labels: Sequence[Sequence[Label]]) -> None:
         start = 0
         while start < len(labels):  # those that are trained on together are asked together
-            part = slice(start, start + max(1, self.buffer_size - len(self.waiting)))
+            part = slice(start, start + max(1, self.buffer_size - self.fresh))
             asked = self.log.ask(self, values[part], labels[part])
             super()._take(values[part], labels[part])
             self.log.note(self.classes, asked)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from ramify.errors import RamifyError
-from ramify.methods.editing import take_all_out
+from ramify.learner.relabel import take_all_out
 
 if TYPE_CHECKING:
     from ramify.learner.learner import Learner

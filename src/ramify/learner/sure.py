@@ -34,6 +34,23 @@ def check_confidence(trainer: SharedTrainer, confidence: float) -> None:
     raise RamifyError(f"{why}; leave confidence out, or teach more samples (with ask above 0)")
 
 
+def limits(trainer: SharedTrainer) -> str:
+    """How sure each level can be, by the log: why an answer may not come at a confidence."""
+    worth, classes = trainer.log.fitted(trainer.classes)[0], trainer.classes
+    told = []
+    for level in classes.levels:
+        entries = trainer.log.entries(classes, level)
+        if level in worth:
+            most = float(worth[level](entries.probability).max())
+            right = f"right on {entries.right.mean():.0%} of its latest {len(entries.right)} answers"
+            told.append(f"level {level} is at most {most:.2f} sure ({right})")
+        else:
+            told.append(
+                f"level {level} has {len(entries.right)} of the {LEAST} answers in the log that it needs"
+            )
+    return "; ".join(told)
+
+
 def answered(
     trainer: SharedTrainer, chosen: Ints, log: Floats, score: Floats, way: str, confidence: float | None
 ) -> Prediction:

@@ -12,13 +12,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from ramify.datasets.dataset import IMAGENET_MEAN, IMAGENET_STD, Channels
 from ramify.errors import RamifyError
 from ramify.methods import Settings
 from ramify.methods.settings import AugmentSettings
 from ramify.networks import FeatureInputs, ImageInputs
 from ramify.networks.encoder import EncodedInputs, Encoder, split_network
 from ramify.networks.inputs import DTYPES
+from ramify.pixels import IMAGENET_MEAN, IMAGENET_STD, Channels
 from ramify.runs.inputs import augmentation, image_inputs, on_features
 from ramify.training.augment import Augment
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from ramify.errors import RamifyError
 from ramify.learner.labels import Label, as_labels, as_levels, as_pairs
-from ramify.methods.editing import Edit, Labels, apply, stored
-from ramify.methods.refit import answers, carry_over
+from ramify.learner.refit import answers, carry_over
+from ramify.learner.relabel import Edit, Labels, apply, stored
 from ramify.taxonomy import Taxonomy
 from ramify.taxonomy import edit as trees
 from ramify.typed import shown
@@ -35,8 +35,14 @@ class Done:
 
 def rename(learner: Editable, level: int | None, label: Label, new: Label) -> Done:
     """Give a label another name."""
-    level = find_level(learner, level, label)
+    told, level = level, find_level(learner, level, label)
     new = as_label(learner, new)
+    elsewhere = [h for h in _levels(learner) if h != level and known(learner, h, new)]
+    if told is None and elsewhere:
+        raise RamifyError(
+            f"{new!r} is a label of level {elsewhere[0]}, and {label!r} of {level}; choose another name, or "
+            f"say level {level} to have it at both"
+        )
     if known(learner, level, new):
         way = (
             "choose another name" if new == label else f"merge the two: merge({level}, [{label!r}, {new!r}])"
@@ -72,7 +78,9 @@ def merge(learner: Editable, level: int | None, labels: Sequence[Label], into: L
         classes.rename(numbers[0], into)
     _change_tree(learner, lambda tree: trees.merged(tree, level, list(map(str, ours)), str(into)))
     _follow_tree(learner, level, into)
-    return Done({"level": level, "labels": labels, "into": into}, ended)
+    union = numbers[0] if numbers else -1
+    held = sum(union in own for _, own in stored(learner._trainer))
+    return Done({"level": level, "labels": labels, "into": into, "stored": held}, ended)
 
 
 def split(
@@ -211,13 +219,12 @@ def as_label(learner: Editable, label: Any) -> Label:
 def find_level(learner: Editable, level: int | None, label: Any) -> int:
     """The level of a label that is known; given, or the only one at which it stands."""
     label = as_label(learner, label)
-    tree, classes = learner._taxonomy, learner._trainer.classes
-    depth = max([*classes.levels, 0 if tree is None else tree.depth])
+    classes = learner._trainer.classes
     if level is not None:
         (level,) = as_levels(level, [label], None)
         if known(learner, level, label):
             return level
-    found = [h for h in range(1, depth + 1) if known(learner, h, label)]
+    found = [h for h in _levels(learner) if known(learner, h, label)]
     if level is None and len(found) == 1:
         return found[0]
     if found:
@@ -228,6 +235,12 @@ def find_level(learner: Editable, level: int | None, label: Any) -> int:
     near = difflib.get_close_matches(str(label), names, n=1)
     hint = f"did you mean {near[0]!r}?" if near else "`ramify describe` lists the labels"
     raise RamifyError(f"no label {label!r}{'' if level is None else f' at level {level}'}; {hint}")
+
+
+def _levels(learner: Editable) -> range:
+    """All levels of the tree and of what was learned."""
+    tree = learner._taxonomy
+    return range(1, 1 + max([*learner._trainer.classes.levels, 0 if tree is None else tree.depth]))
 
 
 def _take_out(learner: Editable, numbers: Iterable[int]) -> None:

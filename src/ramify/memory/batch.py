@@ -35,6 +35,7 @@ class Batch:
     slots: Ints  # [n] where in memory each is, -1 for those that are not stored
     arrivals: Ints  # [n] place among the samples that wait for training, -1 for those that have been before
     augmented: Tensor | None = None  # the inputs, where they were augmented ahead of the update
+    rehearsed: Ints | None = None  # [n] how often each was drawn from memory before, where that is counted
 
     def __len__(self) -> int:
         return len(self.classes)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from ramify.methods import (
+from ramify.methods import (  # noqa: F401
     bic,
     bounds,
     canopy,
@@ -15,7 +15,6 @@ from ramify.methods import (
     ewc,
     gdumb,
     mir,
-    oracle,
     rm,
     settings,
 )
@@ -52,21 +51,7 @@ __all__ = [
     "Recipe",
     "Settings",
     "Trainer",
-    "bic",
-    "bounds",
-    "canopy",
-    "clib",
-    "closed_form",
-    "derpp",
-    "er",
-    "er_ace",
-    "er_las",
-    "ewc",
     "find_method",
-    "gdumb",
     "make_settings",
     "method",
-    "mir",
-    "oracle",
-    "rm",
 ]

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
-import torch
 
-from ramify.change import Follow, anew
 from ramify.hierarchy import Ties
 from ramify.hierarchy.means import MeanAnswers, ties_of
 from ramify.memory import Forward, Policy, Workbench
-from ramify.memory.workbench import LOOK, Weights
 from ramify.methods.er import er
 from ramify.methods.recipe import Answer, Recipe, method
 from ramify.methods.settings import Settings
 from ramify.methods.trainer import Trainer
-from ramify.networks.closed_form import Moments, discriminant
 from ramify.randomness import Generators
+from ramify.rehearsal import Spread
 from ramify.training.priors import LifetimePrior
-from ramify.typed import Count, Share, Typed
+from ramify.typed import NotNegative, Share, Typed, Whole
 
 
 @dataclass(frozen=True)
@@ -33,12 +28,10 @@ class CanopySettings(Typed):
     """How much of the difference between batches and stream is taken out of the logits."""
     recent: Share = 0.99
     """Share of the past in the running class frequencies of training batches."""
-    closed_form: float = 0.0
-    """Weight of the head in closed form, from the memory's features, beside the trained one; 0: none."""
-    shrinkage: Share = 0.1
-    """How far its covariance is drawn towards a multiple of the identity."""
-    every: Count = 1000
-    """Updates until it is made anew."""
+    window: Whole = 64
+    """The latest samples, from which half of a batch is drawn; at most a sixteenth of the memory's places."""
+    ripe: NotNegative = 50.0
+    """Rehearsals after which an image gets AutoAugment and CutMix half of the time; new ones get neither."""
 
 
 class LevelShares(Policy):
@@ -67,64 +60,36 @@ class LevelShares(Policy):
 class FoundTree(Answer):
     """Answers that are read through the tree in the mean answers of training."""
 
-    _state: ClassVar[tuple[str, ...]] = ("answers", "head", "made_at")
-    _follows: ClassVar[Mapping[str, Follow]] = {"made_at": anew(-1)}
+    _state: ClassVar[tuple[str, ...]] = ("answers",)
 
-    def __init__(self, own: CanopySettings) -> None:
-        self.own = own
+    def __init__(self) -> None:
         self.answers = MeanAnswers()
-        self.head: Weights = {}  # rows and biases in closed form
-        self.made_at = -1  # updates then
 
     def learned(self, bench: Workbench, forward: Forward) -> None:
         """Follow the answers."""
         self.answers.learned(bench, forward)
-
-    def weights(self, trainer: Trainer) -> Weights:
-        """The average, and in its heads what is known in closed form."""
-        found = super().weights(trainer)
-        if not self.own.closed_form or not trainer.memory.size:
-            return found
-        if self.made_at < 0 or trainer.updates - self.made_at >= self.own.every:
-            self._make_head(trainer, found)
-        head = trainer.model.heads.blocks(self.head["weights"], self.head["biases"])
-        trained = {n: found.get(n, trainer.model.get_parameter(n).detach()) for n in head}
-        return found | {n: trained[n] + self.own.closed_form * value for n, value in head.items()}
-
-    def _make_head(self, trainer: Trainer, weights: Weights) -> None:
-        """From the features of all that is stored."""
-        memory, slots = trainer.memory, np.arange(trainer.memory.size)
-        parts = [trainer.embed(memory.batch(part).inputs, weights)[0] for part in _pieces(slots)]
-        trainer.cost.images_memory += len(slots)
-        labels = memory.classes[slots].astype(np.int64)
-        moments = Moments.of(torch.cat(parts), labels, len(trainer.classes))
-        rows, biases = discriminant(moments.means, moments.covariance(self.own.shrinkage))
-        known = moments.counts > 0  # a class without features is neither favoured nor ruled out
-        rows[~known], biases[~known] = rows[known].mean(0), biases[known].mean()
-        level_of, seen = trainer.classes.level_of, np.maximum(trainer.classes.seen, 1)
-        prior = np.log(seen / np.bincount(level_of, seen)[level_of]).astype(np.float32)
-        self.head = {
-            "weights": rows.float().to(trainer.device),
-            "biases": (biases.float() + torch.from_numpy(prior)).to(trainer.device),
-        }
-        self.made_at = trainer.updates
 
     def ties(self, trainer: Trainer) -> Ties:
         """The tree in the mean answers."""
         return ties_of(trainer.classes, self.answers.means())
 
 
-def _pieces(slots: npt.NDArray[np.int64]) -> list[npt.NDArray[np.int64]]:
-    return [slots[start : start + LOOK] for start in range(0, len(slots), LOOK)]
-
-
-@method("canopy", settings={"canopy": CanopySettings}, decode="joint", average=0.998)
+@method("canopy", settings={"canopy": CanopySettings}, decode="joint", average=0.996)
 def canopy(settings: Settings, rng: Generators) -> Recipe:
-    """Canopy: ER with a memory shared between levels, a corrected prior and answers by averaged weights."""
+    """Canopy: ER that spreads its updates, shares memory between levels and reads answers through a tree.
+
+    The latest samples are trained on among each other, new ones as they are and stored ones the more changed
+    the more often they were rehearsed. Logits are freed of what the batches happen to hold, averaged weights
+    answer, and the heads of all levels together. The window counts as memory.
+    """
     own = settings[CanopySettings]
+    window = min(own.window, settings.memory_size // 16)
     return replace(
         er(settings, rng),
         keep=LevelShares(rng["keep"]),
+        rehearse=Spread(rng["rehearse"], window),
         minimise=LifetimePrior(own.prior, own.recent),
-        answer=FoundTree(own),
+        answer=FoundTree(),
+        ripe=own.ripe,
+        memory_size=settings.memory_size - window,
     )

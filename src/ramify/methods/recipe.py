@@ -14,7 +14,7 @@ from ramify.hierarchy import Ties, found_tree
 from ramify.memory import Batch, Forward, Policy, Workbench
 from ramify.memory.workbench import Weights
 from ramify.methods.settings import Settings, field_name
-from ramify.named import find_named
+from ramify.named import blamed, find_named
 from ramify.networks import FeatureInputs, Targets
 from ramify.randomness import Generators
 from ramify.rehearsal import Rehearsal
@@ -49,7 +49,9 @@ Mixing = Callable[[Workbench, Batch, Tensor, Targets], tuple[Tensor, Targets]]
 class Recipe:
     """The parts of one learner. The last ones are for methods that need them.
 
-    `augment` and `mix` are those of the settings unless the method has its own. `features` makes what the
+    `augment` and `mix` are those of the settings unless the method has its own; with `ripe`, AutoAugment and
+    CutMix change a stored image in full half of the time when it was rehearsed so often, and a new one not at
+    all (`Counted` counts it). `features` makes what the
     heads are given from the backbone. `consolidate` is called at the end of a task. `memory_size` is for a
     method that keeps some samples elsewhere, or none.
     """
@@ -61,6 +63,7 @@ class Recipe:
     answer: Answer = field(default_factory=Answer)
     augment: Augmentation | None = None
     mix: Mixing | None = None
+    ripe: float = 0.0
     features: Callable[[nn.Module, FeatureInputs], nn.Module] | None = None
     consolidate: Callable[[Trainer], None] | None = None
     memory_size: int | None = None
@@ -104,12 +107,8 @@ class Method:
 
     def __call__(self, settings: Settings, rng: Generators) -> Recipe:
         """The parts of a learner; what goes wrong in one of your own is told as such."""
-        try:
+        with blamed(f"the method {self.name}"):
             recipe: object = self.build(settings, rng)
-        except RamifyError:
-            raise
-        except Exception as error:
-            raise RamifyError(f"the method {self.name} failed ({type(error).__name__}: {error})") from error
         if not isinstance(recipe, Recipe):
             found = type(recipe).__name__
             raise RamifyError(f"the method {self.name} returned {found}; it must return a Recipe")

@@ -19,7 +19,13 @@ from ramify.typed import Count, Decay, Positive, Share, Typed, Whole
 G = TypeVar("G")
 S = TypeVar("S", bound="Settings")
 Groups = tuple[tuple[str, type[Any]], ...]
-RETIRED = ("optimizer.row_age", "canopy.average")  # fields of older files that no longer set anything
+RETIRED = (
+    "optimizer.row_age",
+    "canopy.average",
+    "canopy.closed_form",
+    "canopy.shrinkage",
+    "canopy.every",
+)  # fields of older files that no longer set anything
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -52,7 +52,7 @@ AHEAD = 2 * 2**20  # bytes of images that are augmented together; larger ones ga
 class Trainer(Workbench):
     """A method at work. `observe` takes what arrives; `predict` answers at every level met so far."""
 
-    _state: ClassVar[tuple[str, ...]] = (*Workbench._state, "credit", "optimizer", "average")
+    _state: ClassVar[tuple[str, ...]] = (*Workbench._state, "credit", "fresh", "optimizer", "average")
     columns: ClassVar[Columns] = {}  # kept with each sample, whatever the method
 
     def __init__(
@@ -87,12 +87,12 @@ class Trainer(Workbench):
         if isinstance(inputs, ImageInputs):
             chosen = settings.augment
             policy = None if chosen.autoaugment == "none" else chosen.autoaugment
-            self.augment = recipe.augment or Augment(policy, chosen.padding, chosen.flip)
-            self.mix = recipe.mix or CutMix(chosen.cutmix)
+            self.augment = recipe.augment or Augment(policy, chosen.padding, chosen.flip, recipe.ripe)
+            self.mix = recipe.mix or CutMix(chosen.cutmix, half=recipe.ripe)
         elif inputs.views:
             self.augment = recipe.augment or one_view
         self.buffer_size = recipe.rehearse.buffer_size(settings.batch_size)
-        self.credit = 0.0
+        self.credit, self.fresh = 0.0, 0  # updates not made yet, samples not trained on yet
         self.pause: Callable[[], None] = lambda: None  # called between the updates of long training
         self.answering: Weights = {}  # in the place of the trained ones; `prepare` sets them
         self._ties: tuple[tuple[int, int], Ties] | None = None
@@ -152,12 +152,13 @@ class Trainer(Workbench):
         self.credit += self.settings.updates_per_sample
         if self.recipe.keep.arrive(self, sample):
             self.waiting.append(sample)
-            if len(self.waiting) >= self.buffer_size:  # more, after an update that failed
+            self.fresh += 1
+            if self.fresh >= self.buffer_size:  # more, after an update that failed
                 self.flush()
 
     def flush(self) -> None:
         """Train on what has arrived since the last update, then let the memory have it."""
-        if not self.waiting:
+        if not self.fresh:
             return
         arrivals = arrived(self.waiting)
         self.due = self.recipe.rehearse.updates_due(self.credit)
@@ -168,8 +169,9 @@ class Trainer(Workbench):
                 self.due -= 1
                 self.update(batch)
         self.due = 0
-        self.recipe.keep.settle(self, self.waiting)
-        self.waiting.clear()
+        leaving = len(self.waiting) - self.recipe.rehearse.window
+        self.recipe.keep.settle(self, self.waiting[: max(0, leaving)])
+        self.waiting, self.fresh = self.waiting[max(0, leaving) :], 0
 
     def _compose(self, arrivals: Batch) -> list[Batch]:
         """The batches of the next updates: of several, where they can be made ahead and together."""
@@ -298,18 +300,15 @@ class Trainer(Workbench):
         """Let this be the tree until more is learned."""
         self._ties = (self.updates, self.samples), ties
 
-    def answer(
-        self, inputs: Values, decodings: Sequence[str], tree: Taxonomy | None = None
-    ) -> dict[str, Ints]:
+    def answer(self, inputs: Values, readings: Mapping[str, tuple[str, Taxonomy | None]]) -> dict[str, Ints]:
         """Several ways to read the same answers: for each the classes at the levels met, [n, levels met].
 
-        They read through the tree that the learner has found; with `, true tree` behind them through `tree`.
+        A reading is a decoding and the tree that it reads through; None: the one that the learner has found.
         """
         log = self.log_probabilities(inputs)
         found = {}
-        for name in decodings:
-            way, true, _ = name.partition(", true tree")
-            if true and tree is not None:
+        for name, (way, tree) in readings.items():
+            if tree is not None:
                 ancestors = ancestors_in(tree, self.classes, by_index=True)
             else:
                 ancestors = np.empty((0, 0), np.int64) if way == "heads" else self.ties().ancestors()
@@ -325,7 +324,7 @@ class Trainer(Workbench):
         self.optimizer.follow(change)
         for part in self.recipe.parts().values():
             part.follow(change)
-        self._ties = None
+        self._ties, self.fresh = None, min(self.fresh, len(self.waiting))
 
     def state(self) -> State:
         """Everything that the next update depends on."""
@@ -344,7 +343,8 @@ class Trainer(Workbench):
 
     def restore(self, state: State) -> None:
         """Become the learner that gave `state`, to the bit."""
-        state = {"average": self.average.state()} | moved(state, self.device)  # which older ones do not have
+        older = {"average": self.average.state(), "fresh": len(state["waiting"])}  # did not have these
+        state = older | moved(state, self.device)
         super().restore(state)
         self.cost, self._ties = Cost(**state["cost"]), None
         for name, part in self.recipe.parts().items():

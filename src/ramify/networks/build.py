@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import chain
 from typing import Any
 
@@ -9,32 +11,36 @@ import torch
 from torch import nn
 
 from ramify.errors import RamifyError
-from ramify.named import find_named, is_own
+from ramify.named import blamed, find_named, is_own
 from ramify.networks.efficientnet import EfficientNetLite0, from_published, published_weights
 from ramify.networks.resnet import BLOCKS, ResNet
-from ramify.networks.settings import Channels, NetworkSettings
+from ramify.networks.settings import NetworkSettings
 from ramify.networks.timm_models import TIMM, timm_model, timm_normalisation
 from ramify.networks.weights import load_into, read_weights
+from ramify.pixels import IMAGENET_MEAN, IMAGENET_STD, Channels
 
 LITE = "efficientnet-lite0"
 KNOWN = (*BLOCKS, LITE, "timm:NAME")
-IMAGENET: tuple[Channels, Channels] = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 LITES: tuple[Channels, Channels] = ((127 / 255,) * 3, (128 / 255,) * 3)  # EfficientNet-Lite: (x - 127) / 128
 
 
 def build_backbone(
     settings: NetworkSettings, generator: torch.Generator | None = None, image_size: int | None = None
 ) -> nn.Module:
-    """A network for images of any size or of one, with its weights; what is frozen takes no gradient.
-
-    A factory draws its weights from torch's global generator, which is set from `generator` meanwhile.
-    """
-    with torch.random.fork_rng(devices=[]):
-        if generator is not None:
-            torch.manual_seed(generator.initial_seed())
+    """A network for images of any size or of one, with its weights; what is frozen takes no gradient."""
+    with _drawing_from(generator):
         backbone = _built(settings, generator, image_size)
     freeze(backbone, settings.freeze)
     return backbone
+
+
+@contextmanager
+def _drawing_from(generator: torch.Generator | None) -> Iterator[None]:
+    """A factory draws its weights from torch's global generator, which is set from this one meanwhile."""
+    with torch.random.fork_rng(devices=[]):
+        if generator is not None:
+            torch.manual_seed(generator.initial_seed())
+        yield
 
 
 def _built(settings: NetworkSettings, generator: torch.Generator | None, image_size: int | None) -> nn.Module:
@@ -64,10 +70,8 @@ def _without_values(backbone: nn.Module) -> bool:
 
 def _built_by_user(name: str, arguments: dict[str, Any]) -> nn.Module:
     factory = find_named(name, dict.fromkeys(KNOWN), "network")
-    try:
+    with blamed(f"network {name!r}"):
         built = factory(**arguments)
-    except Exception as error:
-        raise RamifyError(f"network {name!r} failed ({type(error).__name__}: {error})") from error
     if not isinstance(built, nn.Module):
         raise RamifyError(
             f"network {name!r} returned {type(built).__name__}; it must return a torch.nn.Module"
@@ -77,9 +81,7 @@ def _built_by_user(name: str, arguments: dict[str, Any]) -> nn.Module:
 
 def feature_backbone(settings: NetworkSettings, generator: torch.Generator | None, size: int) -> nn.Module:
     """What is trained on features of this size, before the heads: nothing, a hidden layer, or your own."""
-    with torch.random.fork_rng(devices=[]):
-        if generator is not None:
-            torch.manual_seed(generator.initial_seed())
+    with _drawing_from(generator):
         if is_own(settings.name) and not settings.encodes:
             return _built_by_user(settings.name, settings.arguments())
         if settings.hidden:
@@ -94,7 +96,7 @@ def own_normalisation(settings: NetworkSettings) -> tuple[Channels, Channels] | 
     if settings.name.startswith(TIMM):
         return timm_normalisation(settings.name)
     if settings.name in BLOCKS and settings.weights is not None:
-        return IMAGENET
+        return IMAGENET_MEAN, IMAGENET_STD
     return None
 
 
@@ -105,23 +107,20 @@ def freeze(backbone: nn.Module, what: str) -> None:
     """Take the gradient from all of a network, or from its first stages."""
     if what == "none":
         return
-    parts = [backbone] if what == "all" else stages_of(backbone)[: _stages(backbone, what)]
+    parts = [backbone] if what == "all" else _parted(backbone, what)[0]
     for parameter in chain.from_iterable(part.parameters() for part in parts):
         parameter.requires_grad = False
 
 
-def _stages(backbone: nn.Module, what: str) -> int:
-    """How many stages are to be frozen; the stem counts to the first."""
-    count, there = int(what), len(stages_of(backbone))
-    trained = [part for part in stages_of(backbone)[count + 1 :] if next(part.parameters(), None) is not None]
-    if not trained:
-        most = max(
-            n for n, part in enumerate(stages_of(backbone)) if next(part.parameters(), None) is not None
-        )
+def _parted(backbone: nn.Module, what: str) -> tuple[list[nn.Module], list[nn.Module]]:
+    """The stages to be frozen, the stem among them, and those after them, some of which must learn."""
+    stages, count = stages_of(backbone), int(what)
+    most = max(n for n, part in enumerate(stages) if any(True for _ in part.parameters()))
+    if count >= most:
         raise RamifyError(
             f"network.freeze is {count}; the network has {most} stages after its stem: freeze fewer, or all"
         )
-    return min(count + 1, there)
+    return stages[: count + 1], stages[count + 1 :]
 
 
 def stages_of(backbone: nn.Module) -> list[nn.Module]:
@@ -152,6 +151,5 @@ def cut(backbone: nn.Module, settings: NetworkSettings) -> tuple[nn.Module, nn.M
             f"{settings.name} cannot be cut after stage {settings.freeze}, for only its own code "
             "knows how its parts follow: give --network.no-encode, or --network.freeze all"
         )
-    parts = stages_of(backbone)
-    count = _stages(backbone, settings.freeze)
-    return nn.Sequential(*parts[:count]), nn.Sequential(*parts[count:])
+    frozen, rest = _parted(backbone, settings.freeze)
+    return nn.Sequential(*frozen), nn.Sequential(*rest)

@@ -85,7 +85,7 @@ class Encoder:
         return found
 
 
-Augmentation = Callable[[Tensor, np.random.Generator], Tensor]
+MakeViews = Callable[[Tensor, np.random.Generator], Tensor]
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +96,7 @@ class EncodedInputs(FeatureInputs):
     """
 
     encoder: Encoder = field(kw_only=True)
-    augment: Augmentation | None = field(default=None, kw_only=True)
+    augment: MakeViews | None = field(default=None, kw_only=True)
 
     def check(self, values: Values, learned: bool = False) -> None:
         """Images as the encoder takes them, or features."""

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from ramify.errors import RamifyError
+from ramify.pixels import Channels
 from ramify.typed import Positive, Typed, Whole, shown
 
 Stem = Literal["imagenet", "cifar"]
-Channels = tuple[float, float, float]
 
 FEATURES = "features"  # the network's name where a dataset has features: they go to the heads as they are
 

@@ -13,7 +13,7 @@ from typing import Any
 from torch import nn
 
 from ramify.errors import RamifyError
-from ramify.networks.settings import Channels
+from ramify.pixels import Channels
 
 TIMM = "timm:"
 

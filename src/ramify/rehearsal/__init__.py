@@ -7,7 +7,17 @@ from ramify.rehearsal.rehearsals import (
     MemoryOnly,
     Nothing,
     Rehearsal,
+    Spread,
     StreamOnly,
 )
 
-__all__ = ["ArrivalsOnly", "Flexible", "HalfAndHalf", "MemoryOnly", "Nothing", "Rehearsal", "StreamOnly"]
+__all__ = [
+    "ArrivalsOnly",
+    "Flexible",
+    "HalfAndHalf",
+    "MemoryOnly",
+    "Nothing",
+    "Rehearsal",
+    "Spread",
+    "StreamOnly",
+]

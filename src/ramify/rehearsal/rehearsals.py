@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from ramify.memory import Batch, Workbench
+from ramify.memory import Batch, Column, Workbench
+from ramify.memory.store import Columns
 from ramify.state import Stateful
 
 Floats = npt.NDArray[np.float64]
@@ -21,6 +23,9 @@ class Rehearsal(Stateful):
     """
 
     ahead: ClassVar[bool] = False
+    window = (
+        0  # of the samples that have been trained on, how many wait before they are offered to the memory
+    )
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -57,6 +62,35 @@ class HalfAndHalf(Rehearsal):
     def compose(self, bench: Workbench, arrivals: Batch, batch_size: int) -> Batch:
         """The batch of one update."""
         return self.fill(bench, arrivals, batch_size)
+
+
+class Spread(HalfAndHalf):
+    """Half of each batch from the latest `window` samples: those not trained on yet, then any of them.
+
+    So that the updates on a sample do not come in a row, with the same others beside it. A sample is offered
+    to the memory when it leaves the window. How often each has been drawn is counted.
+    """
+
+    ahead = True
+    columns: ClassVar[Columns] = {"rehearsed": Column(np.int32)}
+
+    def __init__(self, rng: np.random.Generator, window: int) -> None:
+        super().__init__(rng)
+        self.window = window
+
+    def compose(self, bench: Workbench, arrivals: Batch, batch_size: int) -> Batch:
+        """The batch of one update."""
+        latest = [bench.waiting[place].values for place in arrivals.arrivals]
+        times = np.array([values.get("rehearsed", 0) for values in latest])
+        count = max(batch_size // 2, batch_size - bench.memory.size)
+        chosen = np.sort(np.lexsort((self.rng.random(len(times)), times > 0))[:count])
+        batch, stored = self.fill(bench, arrivals.take(chosen), batch_size), bench.memory["rehearsed"]
+        slots = batch.slots[len(chosen) :]
+        batch = replace(batch, rehearsed=np.concatenate([times[chosen], stored[slots]]))
+        stored[slots] += 1
+        for row in chosen:
+            latest[row]["rehearsed"] = int(times[row]) + 1
+        return batch
 
 
 class ArrivalsOnly(Rehearsal):

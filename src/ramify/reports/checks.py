@@ -52,16 +52,9 @@ def moved_tree(tree: Taxonomy, facts: Mapping[str, Any], where: str) -> Taxonomy
 
 
 def check_record(record: Record, tree: Taxonomy, where: str) -> None:
-    """One any-time evaluation."""
-    counts = ("samples", "updates", "task", "train_seconds", "eval_seconds")
-    _within(where, 0, math.inf, _fields(record, *counts))
-    _within(where, 0, math.inf, _given(record, "lr"))
-    _within(where, 0, 1, _given(record, "finest", "jaccard"))
+    """One any-time evaluation, whose values are within their bounds already."""
     for name in ("accuracy", "classes_seen", "memory", "memory_classes"):
         _levels(where, name, getattr(record, name), tree)
-    _within(where, 0, 1, record.accuracy)
-    _within(where, 0, math.inf, record.classes_seen)
-    _within(where, 0, math.inf, record.memory)
     _own(where, record.metrics, tree)
     if not record.accuracy.keys() <= record.classes_seen.keys():
         raise RamifyError(f"{where}: classes_seen lacks a level of accuracy; both must have the same")
@@ -74,20 +67,16 @@ def check_record(record: Record, tree: Taxonomy, where: str) -> None:
 
 
 def check_result(result: Result, tree: Taxonomy, where: str) -> None:
-    """The figures of a finished run."""
+    """The figures of a finished run, likewise."""
     for name in ("final_accuracy", "auc", "average_accuracy", "forgetting", "balanced_accuracy"):
         _levels(where, name, getattr(result, name), tree)
-        _within(where, -1 if name == "forgetting" else 0, 1, getattr(result, name))
-    _within(where, 0, 1, _fields(result, "consistency", "path_accuracy"))
-    _within(where, 0, 1, _given(result, "aauc", "fauc", "finest_accuracy", "jaccard"))
-    _within(where, 0, math.inf, _fields(result, "samples", "updates", "seconds", "peak_memory"))
-    work = ("images_forward", "images_backward", "images_memory", "images_evaluation")
-    _within(where, 0, math.inf, _fields(result, *work))
     _own(where, result.metrics, tree)
     severity = result.mistake_severity
     if severity.keys() != {"mistakes", "all"}:
         raise RamifyError(f"{where}: mistake_severity must have 'mistakes' and 'all', and nothing else")
-    _within(where, 0, tree.depth, {name: value for name, value in severity.items() if value is not None})
+    for name, value in severity.items():
+        if value is not None and not 0 <= value <= tree.depth:
+            raise RamifyError(f"{where}: {name} is {value}; it must be within 0..{tree.depth}")
 
 
 def check_classes(classes: npt.NDArray[Any], name: str, least: int, tree: Taxonomy, where: str) -> None:
@@ -114,21 +103,6 @@ def check_class_accuracy(shares: npt.NDArray[Any], level: int, tree: Taxonomy, w
 
 def _listed(values: Any) -> Iterable[Any]:
     return values if isinstance(values, list) else ()
-
-
-def _fields(values: Record | Result, *names: str) -> dict[str, float]:
-    return {name: getattr(values, name) for name in names}
-
-
-def _given(values: Record | Result, *names: str) -> dict[str, float]:
-    return {name: value for name, value in _fields(values, *names).items() if value is not None}
-
-
-def _within(where: str, low: float, high: float, values: Mapping[str, float]) -> None:
-    for name, value in values.items():
-        if not (low <= value <= high and value < math.inf):
-            bound = "0 or more" if high == math.inf else f"within {low}..{high}"
-            raise RamifyError(f"{where}: {name} is {value}; it must be {bound}")
 
 
 def _own(where: str, metrics: Mapping[str, Mapping[str, float]], tree: Taxonomy) -> None:

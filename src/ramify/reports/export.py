@@ -16,6 +16,11 @@ from ramify.reports.measures import WAYS
 from ramify.typed import flat, to_dict
 
 Rows = list[dict[str, Any]]
+BY_LEVEL = ("final_accuracy", "auc", "average_accuracy", "forgetting", "balanced_accuracy")
+SCALARS = (
+    *("finest_accuracy", "aauc", "fauc", "jaccard", "updates", "seconds"),
+    *("images_forward", "images_backward", "images_memory", "images_evaluation", "peak_memory"),
+)
 
 
 def record_rows(runs: Iterable[RunData]) -> Rows:
@@ -23,18 +28,12 @@ def record_rows(runs: Iterable[RunData]) -> Rows:
     return [
         {
             **_identity(run),
-            "samples": record.samples,
-            "updates": record.updates,
-            "task": record.task,
-            "periodic": record.periodic,
-            "task_end": record.task_end,
+            **_taken(record, "samples", "updates", "task", "periodic", "task_end"),
             "level": int(level),
             "accuracy": accuracy,
             "classes_seen": record.classes_seen[level],
             "memory": record.memory.get(level, 0),
-            "train_seconds": record.train_seconds,
-            "eval_seconds": record.eval_seconds,
-            "lr": record.lr,
+            **_taken(record, "train_seconds", "eval_seconds", "lr"),
             **_own(record.metrics, level),
         }
         for run in runs
@@ -49,32 +48,17 @@ def result_rows(runs: Iterable[RunData]) -> Rows:
         {
             **_identity(run),
             "level": int(level),
-            "final_accuracy": accuracy,
-            "auc": result.auc.get(level),
-            "average_accuracy": result.average_accuracy.get(level),
-            "forgetting": result.forgetting.get(level),
-            "balanced_accuracy": result.balanced_accuracy.get(level),
-            "consistency": result.consistency,
-            "path_accuracy": result.path_accuracy,
+            **{name: values.get(level) for name, values in _taken(result, *BY_LEVEL).items()},
+            **_taken(result, "consistency", "path_accuracy"),
             "severity_mistakes": result.mistake_severity["mistakes"],
             "severity_all": result.mistake_severity["all"],
-            "finest_accuracy": result.finest_accuracy,
-            "aauc": result.aauc,
-            "fauc": result.fauc,
-            "jaccard": result.jaccard,
-            "updates": result.updates,
-            "seconds": result.seconds,
-            "images_forward": result.images_forward,
-            "images_backward": result.images_backward,
-            "images_memory": result.images_memory,
-            "images_evaluation": result.images_evaluation,
-            "peak_memory": result.peak_memory,
+            **_taken(result, *SCALARS),
             **{name: result.decoded.get(way, {}).get(level) for name, way in WAYS.items()},
             **_own(result.metrics, level),
             **{f"config.{name}": _plain(value) for name, value in flat(to_dict(run.config)).items()},
         }
         for run, result in finished(runs)
-        for level, accuracy in result.final_accuracy.items()
+        for level in result.final_accuracy
     ]
 
 
@@ -102,16 +86,13 @@ def columns(rows: Rows) -> list[str]:
 
 
 def _identity(run: RunData) -> dict[str, Any]:
-    config = run.config
-    return {
-        "run": run.path.name,
-        "method": config.method,
-        "dataset": config.dataset,
-        "setup": config.setup,
-        "labels": config.labels,
-        "seed": config.seed,
-        "preset": run.facts.get("preset"),
-    }
+    chosen = _taken(run.config, "method", "dataset", "setup", "labels", "seed")
+    return {"run": run.path.name, **chosen, "preset": run.facts.get("preset")}
+
+
+def _taken(values: object, *names: str) -> dict[str, Any]:
+    """Some attributes by their names."""
+    return {name: getattr(values, name) for name in names}
 
 
 def _plain(value: Any) -> Any:

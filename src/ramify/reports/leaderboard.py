@@ -9,12 +9,12 @@ from typing import Any
 
 from ramify.errors import RamifyError
 from ramify.methods import GROUPS, METHODS
-from ramify.reports.data import RunData
+from ramify.reports.data import RunData, finished
 from ramify.reports.figures.compute import cost
 from ramify.reports.render import escaped, figure, pipe
 from ramify.reports.series import Scenario, Series, scenarios
 from ramify.reports.statistics import ALPHA, Figure, holm, paired
-from ramify.reports.tables import bound_of, floors, seeds_figure
+from ramify.reports.tables import bound_of, floors, measured
 from ramify.reports.words import scale
 from ramify.runs.config import SETUP_GROUPS, STREAM
 from ramify.runs.presets import resolve
@@ -44,7 +44,7 @@ SAID |= {"eval_at", "eval_every", "eval_images"}  # of these settings a row says
 
 
 @dataclass(frozen=True)
-class Cell:
+class Judged:
     """A figure and what is said of it."""
 
     figure: Figure | None
@@ -86,7 +86,7 @@ def board(sizes: Sequence[int], group: Sequence[Series]) -> str:
     return "\n".join([f"{told}\n", *lines, ""])
 
 
-def _judged(found: dict[Series, list[Figure | None]]) -> dict[Series, list[Cell]]:
+def _judged(found: dict[Series, list[Figure | None]]) -> dict[Series, list[Judged]]:
     """Who leads each column, whom a test cannot tell from it, and who is below the floor."""
     rivals = [series for series in found if _apart(series) is None]
     best: list[Series | None] = []
@@ -104,7 +104,7 @@ def _judged(found: dict[Series, list[Figure | None]]) -> dict[Series, list[Cell]
     )
     return {
         series: [
-            Cell(
+            Judged(
                 one,
                 series is best[i],
                 corrected.get((series, i), 0.0) >= ALPHA,
@@ -119,11 +119,11 @@ def _judged(found: dict[Series, list[Figure | None]]) -> dict[Series, list[Cell]
 def _figure(series: Series, level: int | None) -> Figure | None:
     """The final accuracy at a level; for None the any-time accuracy, the mean over levels."""
     if level is not None:
-        return seeds_figure(series, "final_accuracy", level)
+        return measured(series.runs, "final_accuracy", level)
     values = {
-        run.config.seed: 100 * math.fsum(run.result.auc.values()) / len(run.result.auc)
-        for run in series.runs
-        if run.result is not None and run.result.auc
+        run.config.seed: 100 * math.fsum(result.auc.values()) / len(result.auc)
+        for run, result in finished(series.runs)
+        if result.auc
     }
     return Figure.over_seeds(values) if values else None
 

@@ -17,6 +17,7 @@ from ramify.reports.series import Series
 from ramify.taxonomy import Taxonomy
 
 THUMBNAIL = 96
+SHOWN = 8
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Mistake:
     levels: tuple[str | None, ...]  # the answer of each level, None for none
 
 
-def worst_mistakes(series: Series, count: int = 8) -> list[Mistake]:
+def worst_mistakes(series: Series) -> list[Mistake]:
     """The farthest mistakes of the first finished seed, one a class, those on which seeds agree first."""
     run = next((run for run in series.results() if run.answers is not None), None)
     if run is None or run.answers is None:
@@ -44,7 +45,7 @@ def worst_mistakes(series: Series, count: int = 8) -> list[Mistake]:
     found: list[Mistake] = []
     leaves: set[tuple[int, ...]] = set()
     for image in order.tolist():
-        if len(found) == count or heights[image] <= 0:
+        if len(found) == SHOWN or heights[image] <= 0:
             break
         leaf = tuple(truth[image].tolist())
         if leaf in leaves:

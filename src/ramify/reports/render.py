@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from ramify.reports.statistics import Figure
-from ramify.reports.tables import BELOW, Column, Entry, Table
+from ramify.reports.tables import BELOW, Entry, Heading, Table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -77,7 +77,7 @@ def print_table(table: Table, console: object) -> None:
 def _fitting(table: Table, width: int, styled: bool) -> list[Table]:
     from rich.measure import Measurement
 
-    groups = [len(list(g)) for _, g in groupby(table.columns, key=lambda c: c.heading[:-1])]
+    groups = [len(list(g)) for _, g in groupby(table.columns, key=lambda c: c[:-1])]
     parts: list[tuple[int, int]] = []
     start = 0
     from rich.console import Console
@@ -111,9 +111,9 @@ def _rich(table: Table, styled: bool) -> RichTable:
     rich.add_column("")
     previous: tuple[str, ...] = ()
     for column in table.columns:
-        outer = "\n".join("" if column.heading[:-1] == previous else word for word in column.heading[:-1])
-        previous = column.heading[:-1]
-        rich.add_column(Text("\n".join(filter(None, (outer or " " * bool(previous), column.heading[-1])))))
+        outer = "\n".join("" if column[:-1] == previous else word for word in column[:-1])
+        previous = column[:-1]
+        rich.add_column(Text("\n".join(filter(None, (outer or " " * bool(previous), column[-1])))))
     for row in table.rows:
         label = row.label + ("\n  paper\n  difference" if table.has_paper else "")
         cells: list[RenderableType] = [
@@ -138,7 +138,7 @@ def _cell(entry: Entry, paper: bool, styled: bool) -> Text:
 
 def to_markdown(table: Table) -> str:
     """A pipe table; best bold, second underlined."""
-    heads = ["", *(" ".join(column.heading) for column in table.columns)]
+    heads = ["", *(" ".join(column) for column in table.columns)]
     lines = [
         f"**{escaped(table.title)}**",
         "",
@@ -205,13 +205,13 @@ def _latex_figure(value: Figure | None) -> str:
     return figure(value, r"$\pm$").replace("–", "--")
 
 
-def _latex_heads(columns: tuple[Column, ...]) -> list[str]:
+def _latex_heads(columns: tuple[Heading, ...]) -> list[str]:
     """One row for each depth of heading; equal neighbours of the outer ones are joined."""
     lines = []
-    depth = len(columns[0].heading)
+    depth = len(columns[0])
     for d in range(depth):
         cells, rules, at = [""], [], 2
-        for heading, group in groupby(columns, key=lambda c: c.heading[: d + 1]):
+        for heading, group in groupby(columns, key=lambda c: c[: d + 1]):
             size = len(list(group))
             text = _tex(heading[-1])
             cells.append(text if d == depth - 1 else rf"\multicolumn{{{size}}}{{c}}{{{text}}}")
@@ -258,7 +258,7 @@ def to_csv(table: Table) -> str:
                 (
                     table.title,
                     row.label,
-                    " / ".join(column.heading),
+                    " / ".join(column),
                     *(("", "") if ours is None else (ours.mean, _blank(ours.std))),
                     " ".join(f"{seed}:{value:.6g}" for seed, value in ((ours and ours.seeds) or {}).items()),
                     entry.place or "",

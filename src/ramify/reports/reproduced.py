@@ -12,7 +12,7 @@ from ramify.reports.figures.panel import Drawing
 from ramify.reports.paper import Cell, paper_results
 from ramify.reports.series import scenarios
 from ramify.reports.statistics import Figure
-from ramify.reports.tables import Column, Table, build_table, with_code_note
+from ramify.reports.tables import Table, build_table, measured, with_code_note
 from ramify.reports.words import mixed_code, scale
 from ramify.sweeps.archive import open_runs
 from ramify.sweeps.experiments import Artefact, Condition, Reproduction
@@ -28,10 +28,12 @@ def reproduced_table(chosen: Reproduction, folder: Path) -> Table:
     for condition in chosen.conditions:
         for level in _levels(condition, loaded):
             flat = condition.setup in ("disjoint", "blurry", "i-blurry")
-            columns.append(Column((*condition.heading, *(() if flat else (f"level {level}",)))))
+            columns.append((*condition.heading, *(() if flat else (f"level {level}",))))
             where.append((condition, level))
     labels = [line.label for line in chosen.artefact.lines]
-    ours = {label: [_figure(loaded[c, label], level) for c, level in where] for label in labels}
+    ours = {
+        label: [measured(loaded[c, label], "final_accuracy", level) for c, level in where] for label in labels
+    }
     paper = {label: [_paper(chosen.artefact, c, label, level) for c, level in where] for label in labels}
     runs = [run for cell in loaded.values() for run in cell]
     datasets = ", ".join(dict.fromkeys(condition.dataset for condition in chosen.conditions))
@@ -73,12 +75,3 @@ def _levels(condition: Condition, loaded: Loaded) -> range:
     where = (condition.setup, condition.dataset)
     depths += [c.level for c in paper_results() if (c.setup, c.dataset) == where]
     return range(1, max(depths, default=1) + 1)
-
-
-def _figure(runs: Sequence[RunData], level: int) -> Figure | None:
-    values = {
-        run.config.seed: 100 * run.result.final_accuracy[str(level)]
-        for run in runs
-        if run.result is not None and str(level) in run.result.final_accuracy
-    }
-    return Figure.over_seeds(values) if values else None

@@ -22,7 +22,7 @@ from ramify.reports.mistakes import Mistake, thumbnail, worst_mistakes
 from ramify.reports.palette import Style
 from ramify.reports.render import figure, sigmas
 from ramify.reports.series import Scenario, Series, differing
-from ramify.reports.tables import BELOW, Entry, Table, scalar_figures, scenario_table
+from ramify.reports.tables import BELOW, Entry, Table, measured, scenario_table
 from ramify.reports.words import Progress, mixed_code, scale
 from ramify.sweeps.words import duration
 
@@ -91,11 +91,15 @@ def tables_section(part: Scenario) -> Markup | None:
 
 def table_html(table: Table, keys: Sequence[str]) -> Markup:
     """A table whose rows follow the switches."""
-    head = el("tr", el("th", "method"), *(el("th", " ".join(c.heading), scope="col") for c in table.columns))
+    head = el("tr", el("th", "method"), *(el("th", " ".join(c), scope="col") for c in table.columns))
     rows = [
         el("tr", el("th", row.label, scope="row"), *map(_entry, row.entries), data_series=key)
         for key, row in zip(keys, table.rows, strict=True)
     ]
+    return _scrolled(head, rows)
+
+
+def _scrolled(head: Markup, rows: Sequence[Markup]) -> Markup:
     return el("div", el("table", el("thead", head), el("tbody", *rows)), class_="scroll")
 
 
@@ -113,12 +117,12 @@ def _scalars(part: Scenario) -> Markup:
         el(
             "tr",
             el("th", series.label, scope="row"),
-            *(el("td", figure(scalar_figures(series, name)), class_="n") for name in SCALARS),
+            *(el("td", figure(measured(series.runs, name)), class_="n") for name in SCALARS),
             data_series=series.key,
         )
         for series in part.series
     ]
-    return el("div", el("table", el("thead", head), el("tbody", *rows)), class_="scroll")
+    return _scrolled(head, rows)
 
 
 def panels(found: Sequence[Panel | None], title: str, text: str = "", wide: bool = False) -> Markup | None:
@@ -253,7 +257,7 @@ def settings_section(part: Scenario) -> Markup | None:
         )
         for name, values in apart.items()
     ]
-    table = el("div", el("table", el("thead", head), el("tbody", *rows)), class_="scroll")
+    table = _scrolled(head, rows)
     return join([el("h3", "Settings that differ"), table])
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ramify.evaluation.own import ALL
 from ramify.methods import METHODS
-from ramify.reports.data import RunData
+from ramify.reports.data import RunData, finished
 from ramify.reports.measures import METRICS, Measure, find_measure
 from ramify.reports.paper import paper_figure
-from ramify.reports.series import Scenario, Series
+from ramify.reports.series import Scenario
 from ramify.reports.statistics import ALPHA, LEAST_SEEDS, Comparison, Figure, gap, holm, paired
 from ramify.reports.words import mixed_code
 
@@ -19,11 +19,8 @@ BELOW = "↓"  # behind a figure below the floor
 TEST = "Best against second: paired t-test over seeds, p after Holm's correction for all columns."
 
 
-@dataclass(frozen=True)
-class Column:
-    """A column: its headings from the outermost in, such as ("single-label", "cifar100", "level 1")."""
-
-    heading: tuple[str, ...]
+Heading = tuple[str, ...]
+"""Of a column, from the outermost in, such as ("single-label", "cifar100", "level 1")."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +52,7 @@ class Table:
     """A table with its caption and the notes below it."""
 
     title: str
-    columns: tuple[Column, ...]
+    columns: tuple[Heading, ...]
     rows: tuple[Row, ...]
     caption: str = ""
     notes: tuple[str, ...] = field(default=())
@@ -68,7 +65,7 @@ class Table:
 
 def build_table(
     title: str,
-    columns: Sequence[Column],
+    columns: Sequence[Heading],
     ours: Mapping[str, Sequence[Figure | None]],
     paper: Mapping[str, Sequence[Figure | None]] | None = None,
     caption: str = "",
@@ -127,7 +124,7 @@ def floors(ours: Mapping[str, Sequence[Figure | None]], methods: Mapping[str, st
     return [max([f.mean for row in rows if (f := row[i])], default=-math.inf) for i in range(columns)]
 
 
-def verdicts(columns: Sequence[Column], ours: Mapping[str, Sequence[Figure | None]]) -> tuple[str, ...]:
+def verdicts(columns: Sequence[Heading], ours: Mapping[str, Sequence[Figure | None]]) -> tuple[str, ...]:
     """For each column, whether the best is better than the second beyond the noise of the seeds."""
     found: list[tuple[str, str, str, Comparison]] = []
     for i, column in enumerate(columns):
@@ -140,7 +137,7 @@ def verdicts(columns: Sequence[Column], ours: Mapping[str, Sequence[Figure | Non
         (best, a), (second, b) = ranked[:2]
         comparison = paired(a.seeds or {}, b.seeds or {})
         if comparison is not None:
-            found.append((" ".join(column.heading), best, second, comparison))
+            found.append((" ".join(column), best, second, comparison))
     tested = [c.p for *_, c in found if c.p is not None]
     corrected = iter(holm(tested))
     notes = [
@@ -168,19 +165,11 @@ def _places(figures: Sequence[Figure | None], lower_is_better: bool) -> list[int
     return [ranked.index(sign * f.mean) + 1 if f and sign * f.mean in ranked[:2] else 0 for f in figures]
 
 
-def seeds_figure(series: Series, metric: str, level: int) -> Figure | None:
-    """A metric of Result that has one value a level, in per cent, over the finished runs of a series."""
-    return measured(series, find_measure(metric), str(level))
-
-
-def measured(series: Series, measure: Measure, key: str) -> Figure | None:
-    """A figure of one level (or `all`) over the finished runs of a series."""
-    values: dict[int, float] = {}
-    for run in series.results():
-        assert run.result is not None
-        found = measure.values(run, run.result)
-        if key in found:
-            values[run.config.seed] = found[key]
+def measured(runs: Iterable[RunData], measure: Measure | str, level: int | str = ALL) -> Figure | None:
+    """A measure, or the one of this name, at one level (or of all) over the finished ones of these runs."""
+    chosen = find_measure(measure) if isinstance(measure, str) else measure
+    found = {run.config.seed: chosen.values(run, result) for run, result in finished(runs)}
+    values = {seed: by_level[str(level)] for seed, by_level in found.items() if str(level) in by_level}
     return Figure.over_seeds(values) if values else None
 
 
@@ -189,10 +178,10 @@ def scenario_table(scenario: Scenario, metric: str = "final_accuracy", note: str
     measure = find_measure(metric, scenario.runs)
     levels = range(1, scenario.tree.depth + 1)
     keys = [str(level) for level in levels]
-    found = [[measured(s, measure, key) for key in (*keys, ALL)] for s in scenario.series]
+    found = [[measured(s.runs, measure, key) for key in (*keys, ALL)] for s in scenario.series]
     kept = [i for i in range(len(keys)) if metric in METRICS or any(row[i] for row in found)]
     kept += [len(keys)] if any(row[-1] for row in found) or not kept else []
-    columns = [Column((f"level {keys[i]}" if i < len(keys) else measure.name,)) for i in kept]
+    columns = [(f"level {keys[i]}" if i < len(keys) else measure.name,) for i in kept]
     ours = {s.label: [row[i] for i in kept] for s, row in zip(scenario.series, found, strict=True)}
     paper: dict[str, list[Figure | None]] = {}
     if metric == "final_accuracy":
@@ -210,8 +199,3 @@ def with_code_note(table: Table, runs: Sequence[RunData]) -> Table:
     """The table with a note first where its runs are not all of one code."""
     note = mixed_code(runs)
     return table if note is None else replace(table, notes=(note, *table.notes))
-
-
-def scalar_figures(series: Series, name: str) -> Figure | None:
-    """A figure that has no levels over the finished runs of a series."""
-    return measured(series, find_measure(name), ALL)

@@ -8,7 +8,7 @@ stream, and the run then takes what it finds.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ramify.classes import Classes
+from ramify.evaluation.anytime import Reading
 from ramify.memory.workbench import Cost
 from ramify.methods import Trainer, find_method
 from ramify.methods.epochs import MemoryEpochs
@@ -24,7 +25,6 @@ from ramify.named import is_own
 from ramify.runs.checkpoint import refuse_differences
 from ramify.runs.config import Config
 from ramify.statefiles import load_state, save_state
-from ramify.taxonomy import Taxonomy
 
 if TYPE_CHECKING:
     from ramify.runs.run import Run
@@ -52,9 +52,9 @@ class WorkedOut:
     said: dict[str, Ints]
     seconds: float
 
-    def answer(self, inputs: object, decodings: Sequence[str], tree: Taxonomy) -> dict[str, Ints]:
+    def answer(self, inputs: object, readings: Mapping[str, Reading]) -> dict[str, Ints]:
         """As the learner would have, of the same images."""
-        return {name: self.said[name] for name in decodings}
+        return {name: self.said[name] for name in readings}
 
 
 class _Overheard:
@@ -63,10 +63,8 @@ class _Overheard:
     def __init__(self, trainer: Trainer) -> None:
         self.trainer, self.classes = trainer, trainer.classes
 
-    def answer(
-        self, inputs: npt.NDArray[np.uint8], decodings: Sequence[str], tree: Taxonomy
-    ) -> dict[str, Ints]:
-        self.said = self.trainer.answer(inputs, decodings, tree)
+    def answer(self, inputs: npt.NDArray[np.uint8], readings: Mapping[str, Reading]) -> dict[str, Ints]:
+        self.said = self.trainer.answer(inputs, readings)
         return self.said
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import time
 from datetime import UTC, datetime
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ramify.errors import RamifyError
-from ramify.files import fitting, write_atomic, writing
+from ramify.files import digest, fitting, write_atomic, writing
 from ramify.runs.config import read_config
 from ramify.signals import Listening
 from ramify.state import State
@@ -148,11 +147,7 @@ def _brief(value: Any) -> str:
 
 def _checksum_line(path: Path) -> str:
     """The line that `sha256sum` would print."""
-    checksum = hashlib.sha256()
-    with path.open("rb") as file:
-        while piece := file.read(2**20):
-            checksum.update(piece)
-    return f"{checksum.hexdigest()}  {path.name}\n"
+    return f"{digest(path)}  {path.name}\n"
 
 
 def _damage(path: Path) -> str | None:

@@ -13,14 +13,15 @@ from torch import nn
 
 from ramify.datasets import Dataset, Split
 from ramify.datasets.cache import SPLITS
-from ramify.datasets.table import Rows, folder_of, open_or_make
+from ramify.datasets.table import Chunk, Rows, folder_of, tables_in
 from ramify.methods.settings import AugmentSettings, Settings
 from ramify.named import is_own
 from ramify.networks import FeatureInputs, ImageInputs
 from ramify.networks.build import own_normalisation
 from ramify.networks.encoder import Encoder, split_network
 from ramify.networks.inputs import ARRAY_DTYPES, DTYPES
-from ramify.networks.settings import FEATURES, Channels, NetworkSettings
+from ramify.networks.settings import FEATURES, NetworkSettings
+from ramify.pixels import Channels
 from ramify.randomness import Generators
 from ramify.runs.config import Config
 from ramify.training.augment import Augment
@@ -102,7 +103,7 @@ def encoded(dataset: Dataset, encoder: Encoder, settings: Config) -> Dataset:
             key |= {"views": settings.feature_views, "augment": augment, "seed": settings.seed}
         name = f"{dataset.name}-{dataset.image_size}-{network.replace(':', '-').replace('/', '-')}"
         there = folder_of(folder.parent.with_name("features"), name, key)
-        found = open_or_make(there, tables, f"encoding {dataset.name} by {network}", progress=True)
+        found = tables_in(there, tables, f"encoding {dataset.name} by {network}", progress=True)
         arrays, seconds = dict(found.arrays), f", {found.meta.seconds:,.0f} s"
     train, test = (replace(getattr(dataset, name), images=arrays[name]) for name in SPLITS)
     count = len(dataset.train) + len(dataset.test)
@@ -115,19 +116,19 @@ def _rows(split: Split, encoder: Encoder, settings: Config, views: int) -> Rows:
     policy = None if chosen.autoaugment == "none" else chosen.autoaugment
     augment, rng = Augment(policy, chosen.padding, chosen.flip), Generators(settings.seed)
 
-    def make(start: int, stop: int) -> NDArray[Any]:
+    def make(start: int, stop: int) -> Chunk:
         images = np.array(split.images[start:stop])
         if not views:
-            return encoder.array(images)
+            return encoder.array(images), []
         rng.restart(("views",), start)  # the same views wherever encoding was continued
         pixels = torch.from_numpy(images)
         seen = [augment.apply(pixels, augment.draw(len(images), rng["views"])) for _ in range(views)]
-        return np.stack([encoder.array(one) for one in (pixels, *seen)], 1)
+        return np.stack([encoder.array(one) for one in (pixels, *seen)], 1), []
 
     shape = (views + 1, encoder.size) if views else (encoder.size,)
     return Rows(len(split), shape, np.dtype(ARRAY_DTYPES[encoder.dtype]), make, STEP)
 
 
 def _all(rows: Rows) -> NDArray[Any]:
-    parts = [rows.make(at, min(at + rows.step, rows.count)) for at in range(0, rows.count, rows.step)]
+    parts = [rows.make(at, min(at + rows.step, rows.count))[0] for at in range(0, rows.count, rows.step)]
     return np.concatenate(parts)

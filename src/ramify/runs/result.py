@@ -15,10 +15,10 @@ import psutil
 from ramify.evaluation import metrics
 from ramify.evaluation.anytime import Evaluation, Evaluator, Record
 from ramify.files import check_format
-from ramify.typed import from_dict, to_dict
+from ramify.typed import Difference, NotNegative, Share, Whole, from_dict, to_dict
 
 FORMAT = 1
-PerLevel = dict[str, float]
+PerLevel = dict[str, Share]
 
 
 def peak_memory() -> int:
@@ -44,38 +44,38 @@ class Result:
     """A_AUC: mean of the periodic accuracies, from the first at which the level had been seen."""
     average_accuracy: PerLevel
     """A_avg: mean of the accuracies at the ends of tasks, likewise."""
-    forgetting: PerLevel
+    forgetting: dict[str, Difference]
     """F_last: mean over classes of best earlier task-end accuracy minus the last."""
-    consistency: float
+    consistency: Share
     """Share of test images whose predictions at all levels lie on one path of the tree."""
-    path_accuracy: float
+    path_accuracy: Share
     """Share of test images with all levels right."""
     mistake_severity: dict[str, float | None]
     """Mean height of the lowest common ancestor at the deepest level, over `mistakes` and over `all`."""
-    samples: int
-    updates: int
-    seconds: float
+    samples: Whole
+    updates: Whole
+    seconds: NotNegative
     """Wall-clock seconds of training and evaluation."""
-    images_forward: int
+    images_forward: Whole
     """Images through the network in training (virtual steps and teachers included)."""
-    images_backward: int
-    images_memory: int
+    images_backward: Whole
+    images_memory: Whole
     """Stored images examined for importance and votes."""
-    images_evaluation: int
-    peak_memory: int = field(default=0, compare=False)
+    images_evaluation: Whole
+    peak_memory: Whole = field(default=0, compare=False)
     """Largest resident memory of the process that ended the run, in bytes."""
     balanced_accuracy: PerLevel = field(default_factory=dict)
     """A_last with each class counting the same; not in the results of older runs."""
     decoded: dict[str, PerLevel] = field(default_factory=dict)
     """A_last of every way to read the same answers, through the found tree or the `true tree`."""
-    aauc: float | None = None
+    aauc: Share | None = None
     """A_AUC, mean over the levels (DHOCL). This and the next three are not in the results of older runs."""
-    fauc: float | None = None
+    fauc: Share | None = None
     """Mean of the periodic accuracies at the end of each image's path: on a tree of equal depth the deepest
     level's A_AUC (DHOCL)."""
-    finest_accuracy: float | None = None
+    finest_accuracy: Share | None = None
     """The last of them, on all test images."""
-    jaccard: float | None = None
+    jaccard: Share | None = None
     """Precision-weighted Jaccard similarity of the answered and the true labels of all levels (IIRC)."""
     moved: dict[str, float] = field(default_factory=dict)
     """Where classes moved: of the test labels that changed, the shares answered as `new` and as `old`."""

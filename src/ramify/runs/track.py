@@ -6,8 +6,7 @@ import importlib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ramify.errors import RamifyError
 from ramify.evaluation.anytime import Record
@@ -20,14 +19,13 @@ if TYPE_CHECKING:
 PROJECT = "ramify"
 
 
-class Tracker(Protocol):
+class Tracker(NamedTuple):
     """What a tracker is asked to do."""
 
-    def log(self, values: dict[str, float], step: int) -> None:
-        """Keep values that belong to a moment of the stream."""
-
-    def close(self) -> None:
-        """Write what is left."""
+    log: Callable[[dict[str, float], int], object]
+    """Keep values that belong to a moment of the stream."""
+    close: Callable[[], object]
+    """Write what is left."""
 
 
 def metrics(record: Record) -> dict[str, float]:
@@ -41,79 +39,43 @@ def metrics(record: Record) -> dict[str, float]:
     return values | seconds | {"updates": float(record.updates), "task": float(record.task)}
 
 
-class Tensorboard:
+def _tensorboard(package: Any, name: str, config: dict[str, Any], folder: Path) -> Tracker:
     """Event files in the run's folder, for `tensorboard --logdir`."""
+    writer = package.SummaryWriter(str(folder / "tensorboard"))
+    writer.add_text("config", "\n".join(f"    {key}: {value}" for key, value in config.items()))
 
-    def __init__(self, package: ModuleType, name: str, config: dict[str, Any], folder: Path) -> None:
-        self.writer = package.SummaryWriter(str(folder / "tensorboard"))
-        self.writer.add_text("config", "\n".join(f"    {key}: {value}" for key, value in config.items()))
-
-    def log(self, values: dict[str, float], step: int) -> None:
-        """One scalar a value."""
+    def log(values: dict[str, float], step: int) -> None:
         for key, value in values.items():
-            self.writer.add_scalar(key, value, step)
-        self.writer.flush()
+            writer.add_scalar(key, value, step)
+        writer.flush()
 
-    def close(self) -> None:
-        """Close the event file."""
-        self.writer.close()
+    return Tracker(log, writer.close)
 
 
-class Wandb:
-    """Weights & Biases; its own settings (WANDB_MODE=offline and the like) hold."""
-
-    def __init__(self, package: ModuleType, name: str, config: dict[str, Any], folder: Path) -> None:
-        self.run = package.init(project=PROJECT, name=name, config=config, dir=str(folder))
-
-    def log(self, values: dict[str, float], step: int) -> None:
-        """All values at once."""
-        self.run.log(values, step=step)
-
-    def close(self) -> None:
-        """Finish the run there."""
-        self.run.finish()
+# The settings of the others (WANDB_MODE=offline, MLFLOW_TRACKING_URI and the like) hold.
+def _wandb(package: Any, name: str, config: dict[str, Any], folder: Path) -> Tracker:
+    run = package.init(project=PROJECT, name=name, config=config, dir=str(folder))
+    return Tracker(lambda values, step: run.log(values, step=step), run.finish)
 
 
-class Mlflow:
-    """MLflow; its own settings (MLFLOW_TRACKING_URI and the like) hold."""
-
-    def __init__(self, package: ModuleType, name: str, config: dict[str, Any], folder: Path) -> None:
-        self.package = package
-        package.set_experiment(PROJECT)
-        package.start_run(run_name=name)
-        package.log_params(config)
-
-    def log(self, values: dict[str, float], step: int) -> None:
-        """All values at once."""
-        self.package.log_metrics(values, step=step)
-
-    def close(self) -> None:
-        """Finish the run there."""
-        self.package.end_run()
+def _mlflow(package: Any, name: str, config: dict[str, Any], folder: Path) -> Tracker:
+    package.set_experiment(PROJECT)
+    package.start_run(run_name=name)
+    package.log_params(config)
+    return Tracker(lambda values, step: package.log_metrics(values, step=step), package.end_run)
 
 
-class Trackio:
-    """Trackio, on this machine unless its own settings say otherwise."""
-
-    def __init__(self, package: ModuleType, name: str, config: dict[str, Any], folder: Path) -> None:
-        self.package = package
-        package.init(project=PROJECT, name=name, config=config)
-
-    def log(self, values: dict[str, float], step: int) -> None:
-        """All values at once."""
-        self.package.log(values, step=step)
-
-    def close(self) -> None:
-        """Finish the run there."""
-        self.package.finish()
+def _trackio(package: Any, name: str, config: dict[str, Any], folder: Path) -> Tracker:
+    package.init(project=PROJECT, name=name, config=config)
+    return Tracker(lambda values, step: package.log(values, step=step), package.finish)
 
 
-Adapter = Callable[[ModuleType, str, dict[str, Any], Path], Tracker]
+Adapter = Callable[[Any, str, dict[str, Any], Path], Tracker]
 TRACKERS: dict[str, tuple[str, Adapter]] = {
-    "tensorboard": ("tensorboardX", Tensorboard),
-    "wandb": ("wandb", Wandb),
-    "mlflow": ("mlflow", Mlflow),
-    "trackio": ("trackio", Trackio),
+    "tensorboard": ("tensorboardX", _tensorboard),
+    "wandb": ("wandb", _wandb),
+    "mlflow": ("mlflow", _mlflow),
+    "trackio": ("trackio", _trackio),
 }
 
 

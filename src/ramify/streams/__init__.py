@@ -1,8 +1,7 @@
 """Streams: which image arrives when, with which label at which level."""
 
 # The order in which they are listed
-from ramify.streams import single_depth, multiple_depth, bottom_up, dhocl, iirc  # noqa: F401, I001
-from ramify.streams import blurry, si_blurry, gaussian, drift  # noqa: F401
+from ramify.streams import single_depth, multiple_depth, dhocl, iirc, blurry, gaussian, drift  # noqa: F401, I001
 from ramify.streams.build import build_stream, default_tasks
 from ramify.streams.moves import Move
 from ramify.streams.setup import SETUPS, Setup, find_setup

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ramify.errors import RamifyError
+from ramify.named import blamed
 from ramify.streams.draws import Arrivals, draw_shuffle
 from ramify.streams.imbalance import long_tail
 from ramify.streams.moves import Eras
-from ramify.streams.setup import SETUPS, Setup, find_setup, recorded
+from ramify.streams.setup import SETUPS, Setup, find_setup
 from ramify.streams.stream import Stream, labels_of
 from ramify.taxonomy import IntArray, Taxonomy
 from ramify.typed import Typed, whole, whole_seed
@@ -52,8 +53,8 @@ def build_stream(
         there = tail if there is None else there[tail]
     rng = np.random.Generator(np.random.PCG64(seed))
     seen = kept if there is None else kept[there]
-    with _blamed(rule):
-        count = whole("tasks", rule.tasks(tree, own) if tasks is None else tasks, 0)
+    with blamed(f"the setup {rule.name}"):
+        count = whole("tasks", rule.tasks(tree, own) if tasks is None else tasks, 1)
         rule.check(count, tree, own)
         image, level, task, *within = map(np.asarray, rule.arrivals(seen, tree, rng, count, own))
         moves = () if rule.moves is None else tuple(rule.moves(tree, rng, count, own))
@@ -80,7 +81,11 @@ def build_stream(
         taxonomy=taxonomy.fingerprint,
         images=len(all_leaves),
         moves=moves,
-        settings=recorded(count, own) | ({} if imbalance is None else {"imbalance": float(imbalance)}),
+        settings={
+            "tasks": count,
+            **({} if own is None else asdict(own)),
+            **({} if imbalance is None else {"imbalance": float(imbalance)}),
+        },
     )
 
 
@@ -88,17 +93,6 @@ def default_tasks(setup: str, tree: Taxonomy, settings: Mapping[str, Any] | Type
     """The number of tasks of a setup on the levels it uses: the paper's where it has one."""
     rule = find_setup(setup)
     return rule.tasks(tree, rule.own(settings))
-
-
-@contextmanager
-def _blamed(rule: Setup) -> Iterator[None]:
-    """What goes wrong in a setup of your own is told as such."""
-    try:
-        yield
-    except RamifyError:
-        raise
-    except Exception as error:
-        raise RamifyError(f"the setup {rule.name} failed ({type(error).__name__}: {error})") from error
 
 
 def _check(rule: Setup, arrivals: Arrivals, counts: tuple[int, int, int]) -> None:

@@ -11,32 +11,20 @@ from ramify.streams.draws import Arrivals, draw_order, draw_ranks, enough
 from ramify.streams.moves import Move
 from ramify.streams.setup import setup
 from ramify.taxonomy import IntArray, Taxonomy
-from ramify.typed import Typed, whole
+from ramify.typed import SomePercent, Typed, Whole
 
 
 @dataclass(frozen=True)
 class Drift(Typed):
     """What can be set about drift."""
 
-    share: float = 10.0
+    share: SomePercent = 10.0
     """Percentage of the classes of the moving level that move at each new task, at least one."""
-    moving: int = 0
+    moving: Whole = 0
     """The level whose classes move, with all that is below them; 0 is the deepest at which they can."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 < self.share <= 100:
-            raise RamifyError(f"share = {self.share} must be a percentage above 0, to 100")
-        whole("moving", self.moving, 0)
 
-
-def _tasks(_tree: Taxonomy, _settings: Drift) -> int:
-    return 2
-
-
-def _check(tasks: int, tree: Taxonomy, settings: Drift) -> None:
-    if tasks < 1:
-        raise RamifyError(f"{tasks} tasks: expected 1 or more")
+def _check(_tasks: int, tree: Taxonomy, settings: Drift) -> None:
     if settings.moving and not 2 <= settings.moving <= tree.depth:
         raise RamifyError(f"moving is {settings.moving}: expected a level with parents, 2 to {tree.depth}")
     if not _moving(tree, settings):
@@ -71,7 +59,7 @@ def moves(tree: Taxonomy, rng: np.random.Generator, tasks: int, settings: Drift)
     return tuple(found)
 
 
-@setup("drift", levels=None, tasks=_tasks, check=_check, settings=Drift, moves=moves)
+@setup("drift", levels=None, tasks=2, check=_check, settings=Drift, moves=moves)
 def drift(
     leaves: IntArray, tree: Taxonomy, rng: np.random.Generator, tasks: int, settings: Drift
 ) -> Arrivals:

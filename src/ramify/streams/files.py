@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from itertools import chain
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +17,25 @@ from ramify.streams.moves import Move
 from ramify.streams.stream import Stream
 from ramify.taxonomy import Taxonomy
 from ramify.taxonomy.read import read_table, read_text
+from ramify.typed import from_dict
 
 FORMAT = "ramify-stream"
 VERSION = 1
 _ARRAYS = {"image": np.int32, "level": np.uint8, "label": np.int32, "task_starts": np.int32}
-_FIELDS: dict[str, type] = {
-    "setup": str,
-    "seed": int,
-    "levels": list,
-    "classes": list,
-    "taxonomy": str,
-    "images": int,
-    "settings": dict,
-}
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the metadata say of a stream, beside its arrays; the fields are those of `Stream`."""
+
+    setup: str
+    seed: int
+    levels: tuple[int, ...]
+    classes: tuple[int, ...]
+    taxonomy: str
+    images: int
+    settings: dict[str, Any]
+    moves: tuple[tuple[int, int, int, int], ...] = ()
 
 
 def save_stream(stream: Stream, path: Path) -> None:
@@ -37,8 +43,9 @@ def save_stream(stream: Stream, path: Path) -> None:
     from safetensors.numpy import save
 
     arrays = {name: getattr(stream, name).astype(dtype) for name, dtype in _ARRAYS.items()}
-    facts = {name: getattr(stream, name) for name in _FIELDS}
-    facts |= {"moves": stream.moves} if stream.moves else {}
+    facts = {field.name: getattr(stream, field.name) for field in fields(Facts)}
+    if not stream.moves:
+        del facts["moves"]
     # One key only: safetensors does not keep the order of several, and equal streams should be equal files.
     write_atomic(path, save(arrays, {FORMAT: json.dumps({"version": VERSION, **facts})}))
 
@@ -49,7 +56,7 @@ def load_stream(path: Path) -> Stream:
 
     try:
         with safe_open(path, framework="np") as file:
-            facts = _facts((file.metadata() or {}).get(FORMAT), path)
+            facts = read_facts((file.metadata() or {}).get(FORMAT), path)
             if sorted(file.keys()) != sorted(_ARRAYS):
                 raise RamifyError(
                     f"{path} holds {sorted(file.keys())}, expected {sorted(_ARRAYS)}: not a stream"
@@ -68,12 +75,13 @@ def load_stream(path: Path) -> Stream:
         raise RamifyError(f"{path}: the task starts do not rise from 0 to the end: the file is damaged")
     task = np.repeat(np.arange(len(starts)), np.diff(starts, append=length))
     try:
-        return Stream(**arrays, task=task, **facts)
+        return Stream(**arrays, task=task, **(vars(facts) | {"moves": tuple(Move(*m) for m in facts.moves)}))
     except RamifyError as error:
         raise RamifyError(f"{path} is damaged: {error}") from error
 
 
-def _facts(text: str | None, path: Path) -> dict[str, Any]:
+def read_facts(text: str | None, path: Path) -> Facts:
+    """The metadata of a stream's file."""
     try:
         facts = json.loads(text or "null")
     except (ValueError, RecursionError):
@@ -81,15 +89,7 @@ def _facts(text: str | None, path: Path) -> dict[str, Any]:
     if not isinstance(facts, dict):
         raise RamifyError(f"{path} is no ramify stream: its metadata has no readable {FORMAT!r}")
     check_format(facts.pop("version", None), path, VERSION)
-    wrong = [key for key, kind in _FIELDS.items() if type(facts.get(key)) is not kind]
-    moves = facts.pop("moves", [])
-    well = isinstance(moves, list) and all(isinstance(move, list) and len(move) == 4 for move in moves)
-    wrong += [] if well else ["moves"]
-    numbers = [] if wrong else [*facts["levels"], *facts["classes"], *chain.from_iterable(moves)]
-    if wrong or facts.keys() != _FIELDS.keys() or any(type(number) is not int for number in numbers):
-        raise RamifyError(f"{path}: the metadata has no usable {wrong or sorted(facts)}: the file is damaged")
-    lists = {name: tuple(facts[name]) for name in ("levels", "classes")}
-    return {**facts, **lists, "moves": tuple(Move(*move) for move in moves)}
+    return from_dict(Facts, facts, f"{path} is damaged")
 
 
 def read_csv(path: Path, taxonomy: Taxonomy, images: int) -> Stream:

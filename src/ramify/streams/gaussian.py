@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,27 +10,18 @@ from ramify.errors import RamifyError
 from ramify.streams.draws import Arrivals, draw_order, enough
 from ramify.streams.setup import setup
 from ramify.taxonomy import IntArray, Taxonomy
-from ramify.typed import Typed
+from ramify.typed import NotNegative, Typed
 
 
 @dataclass(frozen=True)
 class Gaussian(Typed):
     """What can be set about gaussian."""
 
-    width: float = 0.05
+    width: NotNegative = 0.05
     """Standard deviation of a class's arrivals, as a share of the stream."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 <= self.width < math.inf:
-            raise RamifyError(f"width = {self.width} must be a share of the stream, 0 or more")
 
-
-def _tasks(_tree: Taxonomy, _settings: Gaussian) -> int:
-    return 5
-
-
-@setup("gaussian", levels=1, tasks=_tasks, settings=Gaussian)
+@setup("gaussian", levels=1, tasks=5, settings=Gaussian)
 def gaussian(
     leaves: IntArray, tree: Taxonomy, rng: np.random.Generator, tasks: int, settings: Gaussian
 ) -> Arrivals:

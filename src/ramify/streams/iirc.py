@@ -10,7 +10,7 @@ from ramify.errors import RamifyError
 from ramify.streams.draws import Arrivals, draw_order, draw_ranks, enough
 from ramify.streams.setup import setup
 from ramify.taxonomy import IntArray, Taxonomy
-from ramify.typed import Typed, whole
+from ramify.typed import Count, SomePercent, Typed
 
 A_TASK = 5  # classes of each task after the first, as on CIFAR-100
 
@@ -19,22 +19,14 @@ A_TASK = 5  # classes of each task after the first, as on CIFAR-100
 class Iirc(Typed):
     """What can be set about iirc."""
 
-    coarse: float = 40.0
+    coarse: SomePercent = 40.0
     """Percentage of a subclass's images that come under its superclass."""
-    fine: float = 80.0
+    fine: SomePercent = 80.0
     """Percentage of them that come under the subclass."""
-    first: int = 10
+    first: Count = 10
     """Superclasses of the first task, at most all."""
-    cap: int = 8
+    cap: Count = 8
     """Subclasses from which on a superclass has no more images."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for key, value in (("coarse", self.coarse), ("fine", self.fine)):
-            if not 0 < value <= 100:
-                raise RamifyError(f"{key} = {value} must be a percentage above 0, to 100")
-        whole("first", self.first, 1)
-        whole("cap", self.cap, 1)
 
 
 def _counts(tree: Taxonomy, settings: Iirc) -> tuple[int, int]:

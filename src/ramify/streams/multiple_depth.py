@@ -1,4 +1,4 @@
-"""HLE multiple-depth: all levels of the tree, coarse to fine."""
+"""HLE multiple-depth: all levels of the tree, coarse to fine; also as top-down, and reversed as bottom-up."""
 
 from __future__ import annotations
 
@@ -31,3 +31,20 @@ def multiple_depth(
     depth = tree.leaf_levels[leaves]
     level = depth - draw_ranks(leaves, rng) % depth
     return np.arange(len(leaves)), level, level - 1
+
+
+@setup("top-down", levels=None, tasks=multiple_depth.tasks, check=multiple_depth.check)
+def top_down(
+    leaves: IntArray, tree: Taxonomy, rng: np.random.Generator, tasks: int, _settings: None
+) -> Arrivals:
+    """One task a level, coarse to fine: the same stream as multiple-depth."""
+    return multiple_depth.arrivals(leaves, tree, rng, tasks, None)
+
+
+@setup("bottom-up", levels=None, tasks=multiple_depth.tasks, check=multiple_depth.check)
+def bottom_up(
+    leaves: IntArray, tree: Taxonomy, rng: np.random.Generator, tasks: int, _settings: None
+) -> Arrivals:
+    """One task a level, fine to coarse: the images of multiple-depth with the same labels, in reverse."""
+    image, level, task = multiple_depth.arrivals(leaves, tree, rng, tasks, None)
+    return image, level, tasks - 1 - task

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -22,10 +22,8 @@ Moving = Callable[[Taxonomy, np.random.Generator, int, Any], Sequence[Move]]
 CheckTasks = Callable[[int, Taxonomy, Any], None]
 
 
-def at_least_one(tasks: int, _tree: Taxonomy, _settings: Any) -> None:
-    """The check of a setup that names none: any number of tasks from 1."""
-    if tasks < 1:
-        raise RamifyError(f"{tasks} tasks: expected 1 or more")
+def any_number(_tasks: int, _tree: Taxonomy, _settings: Any) -> None:
+    """The check of a setup that names none: every number of tasks from 1 works."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +39,8 @@ class Setup:
     """(leaves, tree, rng, tasks, settings) → (image, level, task) of all arrivals, in any order.
 
     Each task is shuffled, unless a fourth part says the order within it: numbers that rise."""
-    check: CheckTasks = at_least_one
-    """(tasks, tree, settings): refuse, in one line, a number of tasks that does not work."""
+    check: CheckTasks = any_number
+    """(tasks, tree, settings): refuse, in one line, a number of tasks from 1 that does not work."""
     settings: type[Typed] | None = None
     """What can be set: a frozen dataclass whose fields all have defaults."""
     fixed: Typed | None = None
@@ -85,13 +83,13 @@ def setup(
     name: str,
     *,
     levels: int | None,
-    tasks: Tasks,
-    check: CheckTasks = at_least_one,
+    tasks: Tasks | int,
+    check: CheckTasks = any_number,
     settings: type[Typed] | None = None,
     fixed: Typed | None = None,
     moves: Moving | None = None,
 ) -> Callable[[Arrive], Setup]:
-    """Register a setup, whose arrivals the decorated function gives; see `Setup`.
+    """Register a setup, whose arrivals the decorated function gives; see `Setup`. `tasks` may be a number.
 
     >>> @setup("mine", levels=None, tasks=lambda tree, settings: tree.depth)      # doctest: +SKIP
     ... def mine(leaves, tree, rng, tasks, settings):
@@ -102,7 +100,8 @@ def setup(
         known = SETUPS.get(name)
         if known is not None and known.arrivals.__module__.startswith("ramify."):
             raise RamifyError(f"the setup {name!r} is ramify's own: give yours another name")
-        SETUPS[name] = Setup(name, levels, tasks, arrivals, check, settings, fixed, moves)
+        count: Tasks = (lambda tree, own: tasks) if isinstance(tasks, int) else tasks
+        SETUPS[name] = Setup(name, levels, count, arrivals, check, settings, fixed, moves)
         return SETUPS[name]
 
     return register
@@ -116,8 +115,3 @@ def find_setup(name: str) -> Setup:
             f"setup {name!r} is {shown(found)}, expected a function decorated with ramify.streams.setup.setup"
         )
     return found
-
-
-def recorded(tasks: int, settings: Any) -> dict[str, Any]:
-    """What a stream keeps of its settings."""
-    return {"tasks": tasks, **({} if settings is None else asdict(settings))}

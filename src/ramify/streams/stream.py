@@ -15,7 +15,7 @@ import numpy as np
 
 from ramify.errors import RamifyError
 from ramify.streams.moves import Eras, Move
-from ramify.taxonomy import IntArray, Taxonomy
+from ramify.taxonomy import IntArray
 
 if TYPE_CHECKING:
     from ramify.datasets import Dataset
@@ -182,11 +182,6 @@ def labels_of(eras: Eras, leaves: IntArray, level: IntArray, task: IntArray) -> 
         else np.stack(eras.paths)[eras.at(task), leaves, level - 1]
     )
     return labels
-
-
-def paths_in(tree: Taxonomy, levels: Sequence[int]) -> IntArray:
-    """[leaf, level] → the class of each leaf of a tree at these levels of it, -1 where it has none."""
-    return Eras.of(tree, levels).paths[0]
 
 
 def renumbered(levels: Sequence[int], depth: int) -> str:

@@ -22,8 +22,10 @@ from ramify.runs.presets import resolve
 from ramify.runs.result import Result
 from ramify.runs.run import evaluated_at, prepare_dataset, prepare_stream
 from ramify.streams import Stream
-from ramify.sweeps.words import amount, duration, size
+from ramify.sweeps.words import duration, rounded
+from ramify.typed import amount
 
+AVERAGED = 64  # stream batches
 BACKWARD = 2  # a backward pass costs about two forward passes
 
 
@@ -106,16 +108,16 @@ class Costing:
         return self._ratios[kind]
 
 
-def _updates_a_sample(rehearse: Rehearsal, config: Config, batches: int = 64) -> float:
+def _updates_a_sample(rehearse: Rehearsal, config: Config) -> float:
     """Updates for each sample, averaged over some stream batches."""
     size = rehearse.buffer_size(config.batch_size)
     credit, updates = 0.0, 0
-    for _ in range(batches):
+    for _ in range(AVERAGED):
         credit += size * config.updates_per_sample
         due = rehearse.updates_due(credit)
         credit = max(0.0, credit - due)
         updates += due
-    return updates / (size * batches)
+    return updates / (size * AVERAGED)
 
 
 def multiply_adds(config: Config, image_size: int, work: Work) -> float:
@@ -173,8 +175,8 @@ class Totals:
             "examined in memory": self.images_memory,
             "evaluated": self.images_evaluation,
         }
-        counts = ", ".join(f"{amount(count)} {what}" for what, count in images.items())
+        counts = ", ".join(f"{rounded(count)} {what}" for what, count in images.items())
         return (
             f"{self.runs} runs: {duration(self.seconds)} of computing; images: {counts}; "
-            f"at most {size(self.peak_memory)} a run"
+            f"at most {amount(self.peak_memory)} a run"
         )

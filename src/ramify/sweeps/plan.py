@@ -21,7 +21,8 @@ from ramify.sweeps.jobs import How
 from ramify.sweeps.local import Local
 from ramify.sweeps.probe import ProbeJob, Speed
 from ramify.sweeps.study import Study, StudyRun
-from ramify.sweeps.words import duration, size
+from ramify.sweeps.words import duration
+from ramify.typed import amount
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ def print_plan(study: Study, out: str | Path, how: How, workers: int | None = No
         one = found[run.name]
         begun = " (begun)" if folder.files(run).begun() else ""
         counts = f"{one.work.samples:,}", f"{one.work.updates:,.0f}"
-        grid.add_row(run.name, *counts, duration(one.seconds) + begun, size(one.memory))
+        grid.add_row(run.name, *counts, duration(one.seconds) + begun, amount(one.memory))
     console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else 120)
     console.print(grid)
     if found:
@@ -116,7 +117,7 @@ def print_plan(study: Study, out: str | Path, how: How, workers: int | None = No
         wall = duration(wall_seconds(seconds, engine.places))
         text = (
             f"{len(found)} of {len(study)} runs to do: {duration(sum(seconds))} of computing, {wall} with "
-            f"{engine.places} at a time, {size(most)} of memory. "
+            f"{engine.places} at a time, {amount(most)} of memory. "
             f"With the paper's settings, by multiply-adds: about {duration(paper)} of computing."
         )
         console.print(text, highlight=False, soft_wrap=True)

@@ -9,7 +9,6 @@ from typing import Literal
 from ramify.errors import RamifyError
 from ramify.locks import hold_folder
 from ramify.runs.result import Result
-from ramify.runs.run import prepare_dataset
 from ramify.sweeps.cost import Costing, Totals
 from ramify.sweeps.engines import Engine, drive
 from ramify.sweeps.folder import StudyFolder
@@ -99,10 +98,9 @@ def _fetch(study: Study, folder: StudyFolder, how: How) -> None:
 
 def prepare_datasets(runs: list[StudyRun], how: How) -> None:
     """Decode each dataset once, before workers ask for it; a dataset that is not there is an error here."""
-    configs = [run.config for run in runs]
-    each = {(c.dataset, c.image_size, c.taxonomy, c.skip_broken, c.pad): c for c in configs}
-    for config in each.values():
-        prepare_dataset(config, how.data_dir)
+    costing = Costing(how.data_dir)
+    for run in runs:
+        costing.dataset(run.config)
 
 
 def _paper_seconds(study: Study, results: dict[str, Result], how: How) -> float | None:

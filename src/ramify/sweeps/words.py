@@ -33,19 +33,10 @@ def duration(seconds: float | None) -> str:
     return f"{seconds / 86400:,.1f} days"
 
 
-def size(count: float) -> str:
-    """Bytes.
-
-    >>> size(325_210_112), size(2.5e9)
-    ('325 MB', '2.5 GB')
-    """
-    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"
-
-
-def amount(count: float) -> str:
+def rounded(count: float) -> str:
     """A large number.
 
-    >>> amount(950), amount(12_345), amount(3_400_000)
+    >>> rounded(950), rounded(12_345), rounded(3_400_000)
     ('950', '12.3 thousand', '3.4 million')
     """
     if count < 1e3:

@@ -1,7 +1,7 @@
 """Augmentation of whole uint8 batches: random crop, horizontal flip, AutoAugment."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ramify.memory import Batch, Workbench
+from ramify.memory.batch import Ints
 from ramify.training.autoaugment import AutoAugmentName, auto_augment
 from ramify.training.autoaugment_ops import IntArray
 
@@ -40,11 +41,24 @@ class Draw:
     left: IntArray
     flip: npt.NDArray[np.bool_]
     outcome: npt.NDArray[np.float64]  # [B], uniform in 0..1: which operations, `AutoAugment.choose`
+    ripe: npt.NDArray[np.bool_]  # [B] whether AutoAugment is applied at all
+
+
+def ripe(rehearsed: Ints | None, n: int, half: float, rng: np.random.Generator) -> npt.NDArray[np.bool_]:
+    """Which of n images are changed in full: one rehearsed k times with probability k / (k + `half`).
+
+    That helps against learning an image by heart, and hinders while it is hardly known. With 0 all are.
+    """
+    if not half:
+        return np.ones(n, np.bool_)
+    times = np.zeros(n) if rehearsed is None else rehearsed
+    found: npt.NDArray[np.bool_] = rng.random(n) < times / (times + half)
+    return found
 
 
 @dataclass(frozen=True)
 class Augment:
-    """Random crop, horizontal flip, then a sub-policy of AutoAugment, drawn for each image.
+    """Random crop, horizontal flip, then a sub-policy of AutoAugment, drawn for each image that is `ripe`.
 
     `autoaugment` is "cifar10", "imagenet" or None (none). Images are uint8 [B, 3, H, W] on any device.
     Small images cost by the call, not by the image: the batches of several updates are augmented `together`
@@ -54,12 +68,13 @@ class Augment:
     autoaugment: AutoAugmentName | None = None
     padding: int = 4
     flip: bool = True
+    half: float = 0.0
 
-    def draw(self, n: int, rng: np.random.Generator) -> Draw:
+    def draw(self, n: int, rng: np.random.Generator, rehearsed: Ints | None = None) -> Draw:
         """The choices for `n` images: always the same number of draws from `rng`."""
         uniform = rng.random((4, n))
         top, left = (uniform[:2] * (2 * self.padding + 1)).astype(np.int64)
-        return Draw(top, left, (uniform[2] < 0.5) & self.flip, uniform[3])
+        return Draw(top, left, (uniform[2] < 0.5) & self.flip, uniform[3], ripe(rehearsed, n, self.half, rng))
 
     def apply(self, images: Tensor, draw: Draw) -> Tensor:
         """Augment `images` by the choices of `draw`."""
@@ -67,19 +82,18 @@ class Augment:
         if self.autoaugment is None:
             return images
         chosen = auto_augment(self.autoaugment, images.shape[2], images.shape[3], images.device)
-        return chosen.operations(images, chosen.choose(draw.outcome))
+        return chosen.operations(images, chosen.choose(draw.outcome) * draw.ripe)
 
     def __call__(self, bench: Workbench, batch: Batch) -> Tensor:
         """Augment a batch with fresh choices."""
         if batch.augmented is not None:
             return batch.augmented
-        return self.apply(batch.inputs, self.draw(len(batch), bench.rng["augment"]))
+        return self.apply(batch.inputs, self.draw(len(batch), bench.rng["augment"], batch.rehearsed))
 
     def together(self, bench: Workbench, batches: Sequence[Batch]) -> list[Batch]:
         """The batches, augmented in one go by the choices that each of them would have drawn."""
-        draws = [self.draw(len(batch), bench.rng["augment"]) for batch in batches]
-        names = ("top", "left", "flip", "outcome")
-        joined = Draw(*(np.concatenate([getattr(draw, name) for draw in draws]) for name in names))
+        draws = [self.draw(len(batch), bench.rng["augment"], batch.rehearsed) for batch in batches]
+        joined = Draw(*(np.concatenate([getattr(d, f.name) for d in draws]) for f in fields(Draw)))
         images = self.apply(torch.cat([batch.inputs for batch in batches]), joined)
         parts = torch.split(images, [len(batch) for batch in batches])
         return [replace(batch, augmented=part) for batch, part in zip(batches, parts, strict=True)]

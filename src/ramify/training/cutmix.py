@@ -9,6 +9,7 @@ from torch import Tensor
 
 from ramify.memory import Batch, Workbench
 from ramify.networks.levels import Targets, level_sets
+from ramify.training.augment import ripe
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float32]
@@ -24,17 +25,20 @@ class CutMix:
     """Paste a box of another image of the same level; one box and one λ a level, λ ~ Beta(alpha, alpha).
 
     With `probability` a batch is mixed, else left as it is. The loss of sample b is then
-    λ_b · CE(target_b) + (1 − λ_b) · CE(target of partner_b).
+    λ_b · CE(target_b) + (1 − λ_b) · CE(target of partner_b). Images that are not `ripe` keep to themselves.
     """
 
     probability: float = 0.5
     alpha: float = 1.0
+    half: float = 0.0
 
     def __call__(
         self, bench: Workbench, batch: Batch, images: Tensor, targets: Targets
     ) -> tuple[Tensor, Targets]:
         """Mix the images of a batch, and what they are compared with, among samples of the same levels."""
         groups = level_sets(batch.labels, bench.classes.level_of)
+        mixed = ripe(batch.rehearsed, len(batch), self.half, bench.rng["cutmix"])
+        groups = np.where(mixed, groups, groups.max() + 1 + np.arange(len(batch)))
         images, partner, lam = self.mix(images, groups, bench.rng["cutmix"])
         return images, targets if partner is None else targets.mixed(partner, lam)
 

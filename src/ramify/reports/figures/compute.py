@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from ramify.reports.data import finished
 from ramify.reports.figures.axes import Axes, count
 from ramify.reports.figures.panel import Panel, fit, label, marker, text_width
 from ramify.reports.markup import Markup, el, join, number
 from ramify.reports.render import figure
 from ramify.reports.series import Scenario, Series
 from ramify.reports.statistics import Figure
-from ramify.reports.tables import seeds_figure
+from ramify.reports.tables import measured
 
 WIDTH, HEIGHT = 340.0, 228.0
 CAPTION = (
@@ -21,8 +22,10 @@ CAPTION = (
 
 def cost(series: Series) -> Figure | None:
     """Forward passes of one image, or their like, over the finished runs."""
-    results = {run.config.seed: run.result for run in series.runs if run.result is not None}
-    work = {s: float(r.images_forward + r.images_memory + 2 * r.images_backward) for s, r in results.items()}
+    work = {
+        run.config.seed: float(result.images_forward + result.images_memory + 2 * result.images_backward)
+        for run, result in finished(series.runs)
+    }
     return Figure.over_seeds(work) if work else None
 
 
@@ -33,7 +36,7 @@ def compute_panels(scenario: Scenario) -> list[Panel]:
         points = [
             (series, price, accuracy)
             for series in scenario.series
-            if (price := cost(series)) and (accuracy := seeds_figure(series, "final_accuracy", level))
+            if (price := cost(series)) and (accuracy := measured(series.runs, "final_accuracy", level))
         ]
         if points:
             panels.append(_panel(level, points))

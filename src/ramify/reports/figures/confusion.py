@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
-from ramify.reports.figures.heat import heat_image
+from ramify.reports.figures.heat import heat_hover, heat_image
 from ramify.reports.figures.panel import Panel, fit, label, text_width
 from ramify.reports.markup import Markup, el, join, number
 from ramify.reports.series import Series
@@ -87,16 +86,7 @@ def _panel(series: Series, level: int, shares: npt.NDArray[np.float64]) -> Panel
         below += max(text_width(text, size) for text in names_below)
     parts.append(label(left + side / 2, below + 12, "answer", "middle", class_="t faint"))
     parts.append(_scale(left, below + 22, side))
-    hover = {
-        "kind": "heat",
-        "blocks": json.dumps([[top, top + side, 0, len(names)]]),
-        "rows": json.dumps(names),
-        "columns": json.dumps(names),
-        "left": number(left),
-        "right": number(left + side),
-        "scale": 100,
-        "unit": "%",
-    }
+    hover = heat_hover([[top, top + side, 0, len(names)]], (names, names), (left, left + side), 100, "%")
     return Panel(f"Confusion at level {level}, {series.label}", WIDTH, below + 40, join(parts), hover)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -11,25 +12,49 @@ import numpy as np
 import numpy.typing as npt
 
 from ramify.reports.figures.theme import HEAT
-from ramify.reports.markup import Markup, el
+from ramify.reports.markup import Markup, el, number
 
 if TYPE_CHECKING:
     from PIL import Image
 
 
-def heat_uri(shares: npt.NDArray[np.float64], dark: bool = False) -> str:
+def heat_uri(shares: npt.NDArray[np.float64]) -> str:
     """A PNG as data URI: opacity = √share, to show small shares too; the page reads values back from it."""
     from PIL import Image
 
     alpha = np.round(255 * np.sqrt(np.clip(np.nan_to_num(shares), 0, 1))).astype(np.uint8)
     image = Image.frombytes("P", alpha.shape[::-1], alpha.tobytes())
-    image.putpalette([channel for _ in range(256) for channel in HEAT[dark]])
+    image.putpalette([channel for _ in range(256) for channel in HEAT])
     return _uri(image, transparency=bytes(range(256)))
 
 
 def heat_image(shares: npt.NDArray[np.float64], x: float, y: float, width: float, height: float) -> Markup:
     """The heat map in a rectangle of a panel."""
     return _image(heat_uri(shares), x, y, width, height, class_="heat")
+
+
+def heat_hover(
+    blocks: Sequence[Sequence[float]],
+    names: tuple[Sequence[str], Sequence[str]],
+    ends: tuple[float, float],
+    scale: float,
+    unit: str,
+) -> dict[str, object]:
+    """What the page needs to name the cell under the pointer: blocks (top, bottom, first row, rows), names.
+
+    A cell of full opacity is worth `scale`.
+    """
+    rows, columns = names
+    return {
+        "kind": "heat",
+        "blocks": json.dumps(blocks),
+        "rows": json.dumps(rows),
+        "columns": json.dumps(columns),
+        "left": number(ends[0]),
+        "right": number(ends[1]),
+        "scale": scale,
+        "unit": unit,
+    }
 
 
 def tinted_image(

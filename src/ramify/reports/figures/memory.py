@@ -9,13 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ramify.reports.figures.axes import Axes, count
-from ramify.reports.figures.heat import heat_image
+from ramify.reports.figures.heat import heat_hover, heat_image
 from ramify.reports.figures.panel import Panel, label
-from ramify.reports.markup import Markup, el, join, number
+from ramify.reports.markup import Markup, el, join
 from ramify.reports.series import Series
 
 WIDTH, HEIGHT = 340.0, 228.0
 Floats = npt.NDArray[np.float64]
+ROW = 13.0  # height of a label
 STACK = (0, 4, 2, 3, 1, 7, 5, 8)  # colours of the levels, neighbours far apart
 
 
@@ -67,7 +68,7 @@ def _by_level(series: Series, moments: list[int], counts: list[Floats]) -> Panel
             el("g", area, data_label=f"level {level}", data_points=points.replace(" ", ""), data_plain=True)
         )
     middles = _apart(
-        [axes.y(float(a + b) / 2) for a, b in zip(stacked[:-1, -1], stacked[1:, -1], strict=True)]
+        [axes.y(float(a + b) / 2) for a, b in zip(stacked[:-1, -1], stacked[1:, -1], strict=True)], -ROW
     )
     for level, y in enumerate(middles, 1):
         if sums[level - 1].any():
@@ -75,11 +76,12 @@ def _by_level(series: Series, moments: list[int], counts: list[Floats]) -> Panel
     return Panel("Stored images by level", WIDTH, HEIGHT, join(parts), axes.hover() | {"unit": "images"})
 
 
-def _apart(positions: list[float], least: float = 13.0) -> list[float]:
-    """Move labels apart, the lowest first, keeping their order from the bottom up."""
+def _apart(positions: list[float], step: float) -> list[float]:
+    """Move labels apart by a step, upwards (below 0) or downwards, keeping their order."""
     moved: list[float] = []
     for y in positions:
-        moved.append(min(y, moved[-1] - least) if moved else y)
+        beyond = min if step < 0 else max
+        moved.append(beyond(y, moved[-1] + step) if moved else y)
     return moved
 
 
@@ -101,26 +103,12 @@ def _by_class(series: Series, moments: list[int], counts: list[Floats]) -> Panel
         parts.append(heat_image(rows[at : at + size] / most, left, y, WIDTH - left, size * row))
         blocks.append([round(y, 1), round(y + size * row, 1), at, size])
         at, height = at + size, height + size * row + gap
-    for h, y in zip(levels, _down([(b[0] + b[1]) / 2 for b in blocks]), strict=True):
+    places = _apart([max(30.0, (b[0] + b[1]) / 2) for b in blocks], ROW)
+    for h, y in zip(levels, places, strict=True):
         parts.append(label(left - 6, y + 4, f"level {h}", "end", class_="t faint"))
-    bottom = max(top + height, _down([(b[0] + b[1]) / 2 for b in blocks])[-1] + 8)
+    bottom = max(top + height, places[-1] + 8)
     ends = f"{count(moments[0])} to {count(moments[-1])} samples seen; darkest: {most:.0f} images"
     parts.append(label(left, bottom + 12, ends, class_="t faint"))
-    hover = {
-        "kind": "heat",
-        "blocks": json.dumps(blocks),
-        "rows": json.dumps(names),
-        "columns": json.dumps([f"{m:,} samples" for m in moments]),
-        "left": number(left),
-        "right": number(WIDTH),
-        "scale": round(most, 3),
-        "unit": "images",
-    }
+    columns = [f"{m:,} samples" for m in moments]
+    hover = heat_hover(blocks, (names, columns), (left, WIDTH), round(most, 3), "images")
     return Panel("Stored images by class", WIDTH, bottom + 20, join(parts), hover)
-
-
-def _down(positions: list[float], least: float = 13.0) -> list[float]:
-    moved: list[float] = []
-    for y in positions:
-        moved.append(max(y, moved[-1] + least) if moved else max(y, 30.0))
-    return moved

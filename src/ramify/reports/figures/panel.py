@@ -52,7 +52,7 @@ class Drawing:
     legend: tuple[tuple[Style, str], ...] = ()
     columns: int = 3
 
-    def to_svg(self, dark: bool = False) -> str:
+    def to_svg(self) -> str:
         """One SVG document, with all that it needs."""
         columns = min(self.columns, len(self.panels))
         widths = [max(p.width for p in self.panels[c::columns]) for c in range(columns)]
@@ -72,7 +72,7 @@ class Drawing:
                 x += step + GAP
             y += max(panel.height for panel in row) + GAP
         background = el("rect", width=width, height=y, class_="paper")
-        style = el("style", Markup(stylesheet(dark)))
+        style = el("style", Markup(stylesheet()))
         size = {"viewBox": f"0 0 {width:.0f} {y:.0f}", "width": round(width), "height": round(y)}
         return '<?xml version="1.0" encoding="UTF-8"?>\n' + el(
             "svg", style, background, *parts, xmlns="http://www.w3.org/2000/svg", **size

@@ -11,7 +11,7 @@ INKS = {
     False: ("#1c2128", "#59636e", "#d9dee3", "#ffffff", "#eef1f4", "#0072b2", "#d55e00"),
     True: ("#e6edf3", "#9aa5b1", "#373e47", "#14181d", "#262c34", "#4aa3df", "#ff8a3d"),
 }
-HEAT = {False: (0, 84, 147), True: (122, 193, 240)}  # of cells in heat maps, by their opacity
+HEAT = (0, 84, 147)  # of cells in heat maps, by their opacity
 
 
 def stylesheet(dark: bool = False) -> str:
