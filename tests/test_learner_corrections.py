@@ -47,6 +47,18 @@ def test_a_corrected_image_is_answered_as_it_was_taught(garden, method):
     assert learner.score(garden.train.images[chosen(garden)], truth, 2) > before - 0.15
 
 
+def test_a_corrected_fine_label_changes_the_whole_path(garden):
+    learner = Learner("er", **LIKE, taxonomy=garden.taxonomy)
+    paths = [garden.taxonomy.path(leaf)[:3] for leaf in garden.train.leaves[chosen(garden)]]
+    learner.partial_fit(garden.train.images[chosen(garden)], paths)
+    answers = learner.predict(garden.test.images[::7], decode="path").labels[1]
+    truth = [garden.taxonomy.path(leaf)[:3] for leaf in garden.test.leaves[::7]]
+    at = next(i for i, (said, path) in enumerate(zip(answers, truth, strict=True)) if said != path[0])
+    one = garden.test.images[::7][at : at + 1]
+    learner.correct(one, [truth[at][2]], 3)
+    assert tuple(learner.predict(one, decode="path")[0].values()) == truth[at]
+
+
 def test_without_further_updates_it_is_a_sample_as_any_other(garden):
     plain, none = taught(garden), taught(garden, correction=0)
     one, name = garden.test.images[:1], plain.labels(2)[0]

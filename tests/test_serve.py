@@ -303,6 +303,25 @@ def test_a_rate_is_kept_over_time_and_each_asker_has_its_own() -> None:
     assert Rate(0).wait("a") == 0
 
 
+def test_a_fine_label_is_taught_with_those_above_it_where_a_tree_was_given(tmp_path: Path) -> None:
+    ours = ramify.Learner("er", image_size=8, network={"name": "resnet18", "width": 0.1}, taxonomy=TREE)
+    images = np.random.default_rng(0).integers(0, 256, (24, 3, 8, 8), np.uint8)
+    ours.partial_fit(images, [TREE.path(i % 4) for i in range(24)])
+    folder = ModelFolder(tmp_path)
+    with folder.locked():
+        service = Service(ours, folder)
+        service.start()
+        assert service.pairs(["pear"], []) == ((1, "fruit"), (2, "pear"))
+        assert service.pairs(["nut"], [1]) == ((1, "nut"),)  # not in the tree
+        assert {node["label"]: node["stored"] for node in service.labels()["1"]} == {"fruit": 12, "tool": 12}
+        with pytest.raises(RamifyError, match="did you mean 'pear'"):
+            service.pairs(["peer"], [])
+        service.close()
+
+
+TREE = Taxonomy.from_rows([("fruit", "apple"), ("fruit", "pear"), ("tool", "saw"), ("tool", "hammer")])
+
+
 def test_a_tree_grows_by_a_path() -> None:
     tree = Taxonomy.from_rows([("fruit", "apple"), ("tool", "saw")])
     assert grown(tree, [(1, "fruit"), (2, "apple")]) is tree
@@ -348,7 +367,7 @@ class running:
 
 def settled(service: Service) -> None:
     """Wait until all is learned and shown."""
-    end = time.monotonic() + 30
+    end = time.monotonic() + 240
     while time.monotonic() < end:
         teaching = service.teaching
         if not teaching.waiting and not teaching._unflushed and teaching.shown == teaching.revision:
@@ -422,6 +441,9 @@ def test_labels_change_over_http_and_back(served: tuple[Service, int]) -> None:
         assert ask(port, "POST", "/undo")[0] == 200
     assert set(service.learner.labels(2)) == {"apple", "pear", "saw", "hammer"}
     assert ask(port, "POST", "/undo")[0] == 422
+    status, entry = ask(port, "POST", "/edit", b'{"edit": "rename", "label": "saw", "new": "jigsaw"}')
+    assert (status, entry["level"]) == (200, 2)  # a level may be left out where it is clear
+    assert ask(port, "POST", "/undo")[0] == 200
     for body, wanted in (
         (b'{"edit": "rename", "level": 2, "label": "nothing", "new": "x"}', 422),
         (b'{"edit": "explode"}', 422),

@@ -48,12 +48,17 @@ class Editable:
     _history: History
 
     def edit(self, what: str, **arguments: Any) -> Entry:
-        """An edit by its name: one of `VERBS`, or `undo`; `arguments` are those of the method."""
+        """An edit by its name: one of `VERBS`, or `undo`; `arguments` are those of the method.
+
+        `level` may be left out where the label stands at one level only.
+        """
         if what not in (*VERBS, "undo"):
             near = difflib.get_close_matches(str(what), (*VERBS, "undo"), n=1)
             hint = f"did you mean {near[0]}?" if near else f"use {', '.join(VERBS)} or undo"
             raise RamifyError(f"no edit {shown(what)}; {hint}")
         verb = getattr(self, what)
+        if "level" in inspect.signature(verb).parameters:
+            arguments = {"level": None} | arguments
         try:
             inspect.signature(verb).bind(**arguments)
         except TypeError as error:

@@ -15,6 +15,7 @@ from torch import Tensor
 from ramify.classes import Classes
 from ramify.errors import RamifyError
 from ramify.taxonomy import Taxonomy
+from ramify.taxonomy.edit import ancestry
 from ramify.typed import shown
 
 log = logging.getLogger("ramify")
@@ -98,6 +99,17 @@ def as_pairs(
         if tree is not None:
             _refuse_off_path(found[-1], tree)
     return found
+
+
+def with_above(labels: Mapping[int, Label], tree: Taxonomy | None) -> dict[int, Label]:
+    """Labels by level, with those that the tree has above the finest; what was given stays as it is."""
+    finest = max(labels, default=0)
+    if tree is None or not 0 < finest <= tree.depth or str(labels[finest]) not in tree.names(finest):
+        return dict(labels)
+    kind = type(labels[finest])
+    return {h: kind(name) for h, name in enumerate(ancestry(tree, finest, str(labels[finest])), 1)} | dict(
+        labels
+    )
 
 
 def refuse_unequal(images: int, labels: int) -> None:

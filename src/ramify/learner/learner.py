@@ -28,6 +28,7 @@ from ramify.learner.labels import (
     refuse_missing,
     refuse_unequal,
     warn_lookalikes,
+    with_above,
 )
 from ramify.learner.prequential import PrequentialLog
 from ramify.learner.samples import Names, as_ids, as_source
@@ -170,12 +171,16 @@ class Learner(Answering, Editable):
         """Learn from images that were answered wrongly, or to which the answer matters, so that it counts.
 
         They are learned as by `partial_fit`, at once, and then trained on among stored samples until each
-        label is the best of its level, with at most `correction` updates for each half batch of them. Methods
-        that train to be asked (BiC, GDumb) are only taught.
+        label is the best of its level, with at most `correction` updates for each half batch of them. With a
+        taxonomy the labels above are taught as well, so that the path changes. Methods that train to be
+        asked (BiC, GDumb) are only taught.
         """
 
         def work(pixels: Tensor, pairs: Sequence[Sequence[tuple[int, Label]]]) -> None:
-            correct(self._trainer, pixels, pairs, self.correction)
+            whole_paths = [
+                sorted(with_above(dict(own), self.taxonomy).items(), reverse=True) for own in pairs
+            ]
+            correct(self._trainer, pixels, whole_paths, self.correction)
 
         return self._taught(work, images, labels, level, features, ids, source)
 

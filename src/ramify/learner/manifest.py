@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 from ramify.datasets.decode import BrokenImage, decode, quiet_pillow
 from ramify.errors import RamifyError
 from ramify.learner.folder import ModelFolder
-from ramify.learner.labels import Label, as_labels, as_levels
+from ramify.learner.labels import Label, as_labels, as_levels, with_above
 from ramify.learner.learner import Learner
 from ramify.learner.rows import Folder, Manifest, Row, Source
-from ramify.taxonomy.edit import ancestry
 
 log = logging.getLogger("ramify")
 
@@ -171,14 +170,7 @@ class Lesson:
         except RamifyError as error:
             file = "" if row.where.endswith(row.path) else f" ({row.path})"
             raise RamifyError(f"{row.where}{file}: {error}") from None
-        return self._with_above(found)
-
-    def _with_above(self, found: dict[int, Label]) -> dict[int, Label]:
-        """With the labels that the tree has above the finest; those that were given stay as they are."""
-        tree, finest = self.learner.taxonomy, max(found)
-        if tree is None or not isinstance(found[finest], str):
-            return found
-        return dict(enumerate(ancestry(tree, finest, str(found[finest])), 1)) | found
+        return with_above(found, self.learner.taxonomy)
 
     def _tally(self, before: int) -> None:
         """Count right answers to the samples from `before` on, as the prequential log has them."""

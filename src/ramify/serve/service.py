@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from base64 import b64encode
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -14,7 +15,7 @@ from ramify import __version__
 from ramify.errors import RamifyError
 from ramify.learner import Learner
 from ramify.learner.folder import ModelFolder
-from ramify.learner.labels import Label
+from ramify.learner.labels import Label, with_above
 from ramify.learner.saving import name_of
 from ramify.learner.trust import course
 from ramify.serve.answering import Answer, Answering, Asking, Pixels
@@ -179,14 +180,17 @@ class Service:
             levels = [self._level(label) for label in labels]
         if len(set(levels)) < len(levels):
             raise RamifyError(f"two labels at one level were given, {names}; give one a level")
-        return tuple(sorted(zip(levels, labels, strict=True)))
+        return tuple(sorted(with_above(dict(zip(levels, labels, strict=True)), learner.taxonomy).items()))
 
     def _level(self, label: Label) -> int:
         found = sorted({node.path[-1][0] for node in self.nodes() if str(node.path[-1][1]) == str(label)})
         if len(found) == 1:
             return found[0]
-        where = f"stands at levels {found}" if found else "is not known"
-        raise RamifyError(f"label {label!r} {where}; say at which level: &level=1 is the coarsest")
+        if found:
+            raise RamifyError(f"label {label!r} stands at levels {found}; say at which: &level={found[0]}")
+        near = difflib.get_close_matches(str(label), [str(node.path[-1][1]) for node in self.nodes()], n=1)
+        hint = f"did you mean {near[0]!r}? A new one needs" if near else "a new one needs"
+        raise RamifyError(f"label {label!r} is not known; {hint} its level: &level=1 is the coarsest")
 
     # ---- why, and asking again
 
@@ -220,15 +224,15 @@ def _met(learner: Learner) -> list[Node]:
     trainer = learner._trainer
     if not len(trainer.classes):
         return []
+    counts = learner.memory_counts(every=True)
     with trainer.turns:
-        classes, ancestors, counts = trainer.classes, learner._read_through("path"), trainer.memory.counts
+        classes, ancestors = trainer.classes, learner._read_through("path")
         found = []
         for level in classes.levels:
             for cls in classes.of_level(level).tolist():
                 line = ancestors[cls]
                 path = tuple((int(classes.level_of[c]), classes.labels[c]) for c in line[line >= 0])
-                stored = int(counts[cls]) if cls < len(counts) else 0
-                found.append(Node(path, int(classes.seen[cls]), stored))
+                found.append(Node(path, int(classes.seen[cls]), counts[level][classes.labels[cls]]))
     return found
 
 
