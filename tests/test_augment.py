@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
+from functools import reduce
 from itertools import product
 from types import SimpleNamespace
 from typing import Any
@@ -283,7 +284,8 @@ def test_batches_are_augmented_together_as_one_by_one(seed: int, sizes: list[int
         for size in sizes
     ]
     before = bench.rng.state()
-    together = augment.together(bench, batches)
+    bench.send = lambda images: images
+    together = augment.together(bench, reduce(Batch.join, batches), sizes).split(sizes)
     after = bench.rng.state()
     bench.rng.restore(before)
     for batch, ahead in zip(batches, together, strict=True):
@@ -319,7 +321,7 @@ def test_updates_made_ahead_learn_what_single_ones_learn(
     tiny = {"name": "resnet18", "width": 0.05}
     settings = make_settings(memory_size=12, batch_size=8, updates_per_sample=2.5, network=tiny)
     together, seen = Augment.together, []
-    monkeypatch.setattr(Augment, "together", lambda *a: seen.append(len(a[2])) or together(*a))
+    monkeypatch.setattr(Augment, "together", lambda *a: seen.append(len(a[3])) or together(*a))
     states = []
     for limit in (trainer.AHEAD, 0):
         monkeypatch.setattr(trainer, "AHEAD", limit)

@@ -8,8 +8,10 @@ import torch
 
 import pretend
 from ramify import Learner
+from ramify.errors import RamifyError
 from ramify.methods import METHODS, Trainer, make_settings
 from ramify.methods.checks import SETTINGS, SIZE, Toy, ToyNetwork
+from ramify.methods.guard import EVERY
 from ramify.networks import ImageInputs
 from ramify.statefiles import load_state, save_state
 
@@ -118,3 +120,103 @@ def test_an_export_from_a_device_leaves_the_cpu_alone(tmp_path, monkeypatch):
     ready = ImageInputs(SIZE, mean=mean, std=std).ready(TOY.images)
     wanted = (TOY.images / 255 - torch.tensor(mean).view(3, 1, 1)) / torch.tensor(std).view(3, 1, 1)
     torch.testing.assert_close(ready, wanted)
+
+
+# ---- nobody waits for the device
+
+LEARNERS = ["er", "clib", "fms", "pl-fms", "canopy"]
+
+
+@pytest.fixture
+def gpu():
+    with pretend.device() as device:
+        yield device
+
+
+def taught_there(name, device, **settings):
+    """A learner on the device with a full memory, of which nothing waits to be read; an update a sample."""
+    own = {"augment": AUGMENT, "updates_per_sample": 1.0, "batch_size": 8, "memory_size": 12}
+    learner = fresh(name, device, **(own | settings))
+    TOY.teach(learner, 0, 32)
+    learner.guard.read()
+    pretend.device_counter.reset()
+    return learner
+
+
+@pytest.mark.parametrize(("name", "home"), [*((name, "device") for name in LEARNERS), ("pl-fms", "host")])
+def test_no_update_reads_from_the_device_and_a_refresh_reads_once(name, home, gpu):
+    learner = taught_there(name, gpu, memory_device=home)
+    examine, refreshes, before = learner.examine, [], learner.updates
+    learner.examine = lambda slots: refreshes.append(len(slots)) or examine(slots)
+    TOY.teach(learner, 20, 36)
+    assert learner.updates == before + 16
+    assert before + 16 < EVERY  # else losses are read
+    assert len(refreshes) == (0 if name in ("er", "canopy") else 4)
+    assert pretend.device_counter.to_host == len(refreshes), pretend.device_counter.places
+
+
+def network_of(learner):
+    return next(m for m in learner.model.modules() if isinstance(m, ToyNetwork))
+
+
+def network_state(learner):
+    """Weights, running statistics and moments."""
+    moments = learner.optimizer.state()["moments"]
+    values = {f"{name} {key}": value for name, own in moments.items() for key, value in own.items()}
+    values |= learner.model.state_dict()
+    return {name: value.detach().cpu().numpy().copy() for name, value in values.items()}
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_a_broken_update_on_a_device_is_not_made_and_is_told(name, gpu):
+    learner = taught_there(name, gpu)
+    update, first = learner.update, learner.updates
+
+    def sometimes_broken(batch, rate=None):
+        before = network_state(learner)
+        network_of(learner).broken = learner.updates == first + 2
+        update(batch, rate)
+        if network_of(learner).broken:
+            assert_same(network_state(learner), before)
+        else:
+            assert any((before[name] != value).any() for name, value in network_state(learner).items())
+        network_of(learner).broken = False
+
+    def teach_and_save():
+        TOY.teach(learner, 0, 8)
+        return learner.state()
+
+    learner.update = sometimes_broken
+    with pytest.raises(RamifyError, match=f"the loss became nan at update {first + 3} "):
+        teach_and_save()
+    saved = teach_and_save()  # it has been told
+    assert all(value.isfinite().all() for value in saved["model"]["weights"].values())
+
+
+@pytest.mark.parametrize("asked", ["state", "predict", "updates"])
+def test_a_broken_update_is_told_before_saving_and_answering_and_after_some_updates(asked, gpu):
+    learner = taught_there("er", gpu)
+    network_of(learner).broken = True
+    TOY.teach(learner, 0, 4)
+    network_of(learner).broken = False
+    doing = {
+        "state": learner.state,
+        "predict": lambda: learner.predict(TOY.images),
+        "updates": lambda: TOY.teach(learner, 0, EVERY - learner.updates),
+    }
+    with pytest.raises(RamifyError, match="and at 3 later ones; lower lr"):
+        doing[asked]()
+    learner.state()
+
+
+@pytest.mark.parametrize("name", ["er", "mir", "pl-fms", "der++", "bic"])
+def test_a_memory_on_the_host_learns_the_same(name, gpu, tmp_path):
+    own = {"augment": AUGMENT, "memory_device": "host"}
+    here, there, again = (fresh(name, where, seed, **own) for where, seed in ((CPU, 0), (gpu, 0), (gpu, 5)))
+    learn(here, PARTS)
+    learn(there, PARTS)
+    assert there.memory["inputs"].device == CPU
+    wanted = learned(here)
+    assert_same(learned(there), wanted)
+    again.restore(through_a_file(there, tmp_path / "state.safetensors"))
+    assert_same(learned(again), wanted)

@@ -258,7 +258,9 @@ def test_rm_trains_on_memory_when_a_task_ends():
     assert trainer.updates == 40 // 8
     rates = []
     original = trainer.optimizer.step
-    trainer.optimizer.step = lambda rate, clip: rates.append((rate, clip)) or original(rate, clip)
+    trainer.optimizer.step = lambda rate, clip, *more: (
+        rates.append((rate, clip)) or original(rate, clip, *more)
+    )
     trainer.task_end()
     assert trainer.updates == 5 + 5 * (24 // 8)
     base = SETTINGS["lr"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 import types
 
@@ -213,12 +214,48 @@ def test_steps_are_adams():
 def test_the_gradient_is_clipped_over_all_parameters():
     model, optimizer = make_model(3)
     (1e3 * model(torch.ones(2, 8))[1]).sum().backward()
-    norms = []
-    optimizer._adam.register_step_pre_hook(
-        lambda *_: norms.append(torch.cat([p.grad.flatten() for p in model.parameters()]).norm())
-    )
     optimizer.step(1e-2, clip=10.0)
-    assert norms[0] == pytest.approx(10.0, rel=1e-4)
+    first = [moments["exp_avg"].flatten() for moments in optimizer.state()["moments"].values()]
+    assert torch.cat(first).norm() == pytest.approx(0.1 * 10.0, rel=1e-4)  # a tenth of the gradient
+
+
+@pytest.mark.parametrize("factor", [1.0, 0.1])
+def test_steps_are_torchs_own_to_the_bit(factor):
+    """Also where a part gets no gradient for a while, and one that is frozen."""
+    torch.manual_seed(0)
+    backbone = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 8))
+    backbone[2].requires_grad_(False)
+    ours, theirs = Model(backbone, make_heads()), Model(copy.deepcopy(backbone), make_heads())
+    for model in (ours, theirs):
+        model.heads.grow()
+    optimizer = Optimizer(ours, 1e-2, factor)
+    slow, fast = (
+        [p for p in part.parameters() if p.requires_grad] for part in (theirs.backbone, theirs.heads)
+    )
+    groups = [{"params": fast, "lr": 1e-2}, {"params": slow, "lr": 1e-2 * factor}]
+    adam = torch.optim.Adam(groups, fused=True)
+    for update in range(8):
+        batch = torch.randn(4, 8)
+        for model in (ours, theirs):
+            model.backbone[1].requires_grad_(update % 3 < 2)
+            model(batch)[1].square().sum().backward()
+        optimizer.step(1e-2)
+        adam.step()
+        adam.zero_grad()
+        assert all(torch.equal(a, b) for a, b in zip(ours.parameters(), theirs.parameters(), strict=True))
+
+
+def test_a_broken_step_changes_nothing():
+    model, optimizer = make_model(3)
+    train(model, optimizer, 2)
+    before, moments = copy.deepcopy(model.state_dict()), optimizer.state()["moments"]
+    for parameter in model.parameters():
+        parameter.grad = torch.full_like(parameter, torch.nan)
+    optimizer.step(1e-2, broken=torch.tensor(1.0))
+    assert all(parameter.grad is None for parameter in model.parameters())
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    for name, kept in optimizer.state()["moments"].items():
+        assert all(torch.equal(value, moments[name][key]) for key, value in kept.items())
 
 
 def test_a_renewed_model_is_fresh_and_keeps_its_classes():

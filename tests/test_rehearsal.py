@@ -96,20 +96,22 @@ def test_arrivals_that_are_stored_already_are_not_drawn_again_and_earn_their_imp
     toy = Toy.stream(200)
     trainer = learner(METHODS["fms"], toy, memory_size=12, fms={"T": 1.0, "unit": "samples"})
     composed, credited = [], []
-    compose, learned = trainer.recipe.rehearse.compose, trainer.recipe.keep.learned
+    compose, learned = trainer._compose, trainer.recipe.keep.learned
 
-    def note_batch(*args):
-        composed.append(batch := compose(*args))
-        rows = np.flatnonzero(batch.slots >= 0)
-        assert torch.equal(batch.inputs[rows], trainer.memory["inputs"][batch.slots[rows]])
-        assert len(set(batch.slots[rows])) == len(rows)
-        return batch
+    def note_batches(arrivals):
+        batches = compose(arrivals)
+        for batch in batches:
+            rows = np.flatnonzero(batch.slots >= 0)
+            assert torch.equal(batch.inputs[rows], trainer.memory["inputs"][batch.slots[rows]])
+            assert len(set(batch.slots[rows])) == len(rows)
+        composed.extend(batches)
+        return batches
 
     def note_credit(bench, forward):
         credited.append(forward.batch.slots)
         learned(bench, forward)
 
-    trainer.recipe.rehearse.compose, trainer.recipe.keep.learned = note_batch, note_credit
+    trainer._compose, trainer.recipe.keep.learned = note_batches, note_credit
     toy.teach(trainer, 0, 200)
     assert all((batch.slots == slots).all() for batch, slots in zip(composed, credited, strict=True))
     arrivals = np.stack([batch.slots[:4] for batch in composed])  # all are admitted
@@ -353,7 +355,7 @@ def test_of_arrivals_that_took_one_slot_only_the_last_is_stored(slots):
     assert arrived(waiting).slots.tolist() == wanted
 
 
-def test_whoever_overrides_compose_says_anew_whether_it_can_be_done_ahead():
+def test_whoever_overrides_compose_is_not_asked_ahead():
     class Own(HalfAndHalf):
         def compose(self, bench, arrivals, batch_size):
             return arrivals
@@ -362,7 +364,23 @@ def test_whoever_overrides_compose_says_anew_whether_it_can_be_done_ahead():
         def buffer_size(self, batch_size):
             return batch_size
 
-    assert (HalfAndHalf.ahead, Own.ahead, Larger.ahead) == (True, False, True)
+    rng = np.random.default_rng(0)
+    assert [kind(rng).ahead for kind in (HalfAndHalf, Own, Larger)] == [True, False, True]
+
+
+@settings(max_examples=50)
+@given(st.integers(0, 2**32), st.integers(1, 5))
+def test_batches_that_are_gathered_together_are_those_that_are_composed_one_by_one(seed, count):
+    arrivals, bench = world(np.random.default_rng(seed))
+    for kind in (HalfAndHalf, MemoryOnly, StreamOnly, lambda rng: Flexible(rng, 50.0)):
+        one, other = kind(np.random.default_rng(seed)), kind(np.random.default_rng(seed))
+        choices = [one.choose(bench, arrivals, 16) for _ in range(count)]
+        gathered = bench.gather(arrivals, choices).split([len(c.rows) + len(c.slots) for c in choices])
+        assert len(gathered) == count
+        for batch in gathered:
+            wanted = other.compose(bench, arrivals, 16)
+            for name in ("inputs", "labels", "classes", "slots", "arrivals"):
+                np.testing.assert_array_equal(getattr(batch, name), getattr(wanted, name), name)
 
 
 @given(st.integers(0, 2**32), st.integers(0, 12))

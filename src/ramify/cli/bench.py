@@ -22,7 +22,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument(
         "--quick",
         action="store_true",
-        help="only ER, PL-FMS, CLIB, FMS, larger images and features, in about three minutes",
+        help="only the methods of the paper and ours, larger images and features, in about four minutes",
     )
     parser.add_argument(
         "--profile",

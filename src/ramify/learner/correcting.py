@@ -36,7 +36,7 @@ def correct(trainer: SharedTrainer, inputs: Tensor, labels: Sequence[Sequence[La
 
 
 def _insist(trainer: SharedTrainer, inputs: Tensor, labels: Sequence[Sequence[Label]], most: int) -> None:
-    kept = trainer.inputs.take(inputs, trainer.rng).to(trainer.device)
+    kept = trainer.inputs.take(inputs, trainer.rng).to(trainer.memory.home)
     level_of = trainer.classes.level_of
     classes = [sorted((trainer._meet(*pair) for pair in own), key=level_of.__getitem__) for own in labels]
     samples = [Sample(row, tuple(own), own[-1]) for row, own in zip(kept, classes, strict=True)]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import accumulate
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,14 @@ import torch
 from torch import Tensor
 
 Ints = npt.NDArray[np.integer]
+
+
+class Choice(NamedTuple):
+    """What a batch is made of."""
+
+    rows: Ints  # of the arrivals
+    slots: Ints  # of the stored samples
+    rehearsed: Ints | None = None  # how often each has been trained on before, where that is counted
 
 
 @dataclass
@@ -45,11 +54,27 @@ class Batch:
         """Which rows have just arrived."""
         return self.arrivals >= 0
 
-    def take(self, rows: npt.NDArray[np.int64]) -> Batch:
+    def take(self, rows: Ints) -> Batch:
         """Some of the samples, in the order of `rows`."""
         chosen = torch.from_numpy(rows).to(self.inputs.device)
         others = (self.labels[rows], self.classes[rows], self.slots[rows], self.arrivals[rows])
         return Batch(self.inputs[chosen], *others)
+
+    def split(self, sizes: Sequence[int]) -> list[Batch]:
+        """So many of the samples after each other; no value is copied."""
+        if len(sizes) == 1:
+            return [self]
+        ends = list(accumulate(sizes))
+        parts = [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
+        return [
+            Batch(
+                *(self.inputs[part], self.labels[part], self.classes[part], self.slots[part]),
+                self.arrivals[part],
+                augmented=None if self.augmented is None else self.augmented[part],
+                rehearsed=None if self.rehearsed is None else self.rehearsed[part],
+            )
+            for part in parts
+        ]
 
     def join(self, other: Batch) -> Batch:
         """Both, one after the other."""

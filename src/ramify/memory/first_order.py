@@ -23,6 +23,7 @@ class FirstOrder(Importance):
     enter the running average H, otherwise whole coarse classes are evicted.
 
     The loss that the adaptive rate reads is the mean training loss of the interval against the one before.
+    Both are read at each update, for which a device must be waited for.
     """
 
     _state: ClassVar[tuple[str, ...]] = ("updates", "weight", "mean", "square", "losses", "before")
@@ -38,6 +39,9 @@ class FirstOrder(Importance):
 
     def learned(self, bench: Workbench, forward: Forward) -> None:
         """Credit the batch's samples with their products."""
+        loss = float(forward.loss) if forward.loss is not None else np.nan
+        if not np.isfinite(loss):  # no update was made
+            return
         residuals, features = forward.residuals, forward.features.float()
         products = (residuals @ residuals.T) * (features @ features.T + 1)
         others = products.sum(1) - products.diagonal()
@@ -48,7 +52,7 @@ class FirstOrder(Importance):
         stored = batch.slots[labelled] >= 0
         values, slots = bench.memory["importance"], batch.slots[labelled][stored]
         values[slots] += RATE * (standard[stored] - values[slots])
-        self.losses.append(forward.loss)
+        self.losses.append(loss)
         super().learned(bench, forward)
 
     def _standardise(self, raw: Floats, levels: npt.NDArray[np.int64]) -> Floats:

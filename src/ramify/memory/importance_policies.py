@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from ramify.change import Follow, slot_rows
 from ramify.memory.batch import Ints, Sample
@@ -66,6 +68,7 @@ class PseudoLabel(LeastImportant):
         super().__init__(importance)
         self.exact, self.but = exact, but
         self.votes = Votes()
+        self._passed: list[tuple[Ints, Tensor]] = []  # slots and logits of updates whose votes wait
         self.current = np.zeros(0, bool)  # slot -> predicted since the last update,
         self.met = 0  # among so many classes
 
@@ -100,6 +103,8 @@ class PseudoLabel(LeastImportant):
 
     def offer(self, bench: Workbench, sample: Sample) -> int | None:
         """Store the newcomer; the votes of the one before it go, and its true classes are its first votes."""
+        if self._passed:
+            bench.readings.fetch()
         slot = super().offer(bench, sample)
         if slot is not None:
             self.votes.forget(slot)
@@ -113,9 +118,22 @@ class PseudoLabel(LeastImportant):
         """Let importance and votes follow the training."""
         self.current[:] = False
         if not self.exact:
-            stored = forward.batch.slots >= 0
-            self._see(bench, forward.batch.slots[stored], forward.predictions[stored])
+            if not self._passed:
+                bench.readings.ask(lambda: self._best(bench), lambda best: self._count(bench, best))
+            self._passed.append((forward.batch.slots, forward.logits))
         super().learned(bench, forward)
         if self.importance.refreshed and self.importance.examination is not None:
             seen = self.importance.examination
             self._see(bench, seen.slots, seen.predictions)
+
+    def _best(self, bench: Workbench) -> Tensor:
+        """The predictions of the updates whose votes wait, the latest first; -1 where one broke."""
+        logits = torch.cat([logits for _, logits in reversed(self._passed)])
+        return bench.levels.best(logits).where(logits.isfinite().all(1, keepdim=True), -1)
+
+    def _count(self, bench: Workbench, best: Ints) -> None:
+        """Let them count: of a sample that was trained on several times the latest, for it comes first."""
+        slots = np.concatenate([slots for slots, _ in reversed(self._passed)])
+        self._passed.clear()
+        stored = slots >= 0
+        self._see(bench, slots[stored], best[stored])

@@ -60,18 +60,23 @@ class Memory(Stateful):
         columns: Columns,
         device: torch.device | str = "cpu",
         fetch: Callable[[Tensor], Tensor] = lambda kept: kept,
+        home: torch.device | None = None,
     ) -> None:
         self.capacity = capacity = whole("memory size", capacity, 0)
         self.device = torch.device(device)
+        self.home = home or self.device  # of the inputs, by far the most of it
         self._fetch = fetch  # from what is kept of samples to the samples
         self.columns = {"labels": LABELS, **columns}
         try:
-            self._values = {name: c.allocate(capacity, self.device) for name, c in self.columns.items()}
+            self._values = {
+                name: column.allocate(capacity, self.home if name == "inputs" else self.device)
+                for name, column in self.columns.items()
+            }
         except (RuntimeError, MemoryError):
             size = capacity * math.prod(self.columns["inputs"].shape) / 1e9
             raise RamifyError(
-                f"{capacity:,} samples in memory need {size:,.1f} GB, which {device} does not have; "
-                "choose a smaller memory_size"
+                f"{capacity:,} samples in memory need {size:,.1f} GB, which {self.home} does not have; "
+                f"choose a smaller memory_size{'' if self.home.type == 'cpu' else ' or memory_device=host'}"
             ) from None
         self.size = 0
         self.classes = np.full(capacity, -1, np.int32)
@@ -97,7 +102,7 @@ class Memory(Stateful):
     def batch(self, slots: Ints) -> Batch:
         """Stored samples as a batch."""
         return Batch(
-            self._fetch(self["inputs"][torch.from_numpy(slots).to(self.device)]),
+            self._fetch(self["inputs"][torch.from_numpy(slots).to(self.home)]),
             self["labels"][slots].astype(np.int64),
             self.classes[slots].astype(np.int64),
             slots,
@@ -224,7 +229,7 @@ class Memory(Stateful):
     def sample(self, count: int, rng: np.random.Generator, but: Ints = NONE) -> Ints:
         """Slots drawn uniformly without repetition, `but` these; all where there are fewer than `count`."""
         drawn = rng.choice(self.size, min(count + len(but), self.size), replace=False)
-        return drawn[~np.isin(drawn, but)][:count] if len(but) else drawn
+        return drawn[(drawn[:, None] != but).all(1)][:count] if len(but) else drawn
 
     def most_frequent(self, newcomer: int) -> int:
         """ȳ: the class with most samples, counting the newcomer; of equal ones the class that was met first.

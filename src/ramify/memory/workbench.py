@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,7 +13,8 @@ import torch
 from torch import Tensor
 
 from ramify.classes import Classes
-from ramify.memory.batch import Batch, Ints, Sample
+from ramify.memory.batch import Batch, Choice, Ints, Sample
+from ramify.memory.readings import Readings
 from ramify.memory.store import Columns, Memory
 from ramify.networks.inputs import FeatureInputs
 from ramify.networks.levels import LevelMask, Targets, cross_entropy, like, residuals
@@ -53,17 +55,12 @@ class Forward:
     logits: Tensor
     targets: Targets
     levels: LevelMask
-    loss: float = float("nan")  # known when the update has been made
+    loss: Tensor | None = None  # known when the update has been made
 
     @cached_property
     def residuals(self) -> Tensor:
         """[n, classes] softmax minus target."""
         return residuals(self.logits, self.targets, self.levels)
-
-    @cached_property
-    def predictions(self) -> npt.NDArray[np.int64]:
-        """[n, levels] the best class of each level."""
-        return self.levels.predict(self.logits)
 
 
 class Workbench(Stateful):
@@ -80,21 +77,34 @@ class Workbench(Stateful):
         columns: Columns,
         rng: Generators,
         device: torch.device,
+        home: torch.device | None = None,
     ) -> None:
         self.model, self.classes, self.inputs, self.rng, self.device = model, classes, inputs, rng, device
-        self.memory = Memory(memory_size, columns, device, inputs.fetch)
+        self.memory = Memory(memory_size, columns, device, inputs.fetch, home)
         self.levels = LevelMask(classes, device)
+        self.readings = Readings()
         self.waiting: list[Sample] = []  # arrived, not yet trained on
         self.samples = self.updates = 0
         self.due = 0  # updates left in this training call
         self.cost = Cost()
 
+    def send(self, values: Tensor) -> Tensor:
+        """Values on the device; the host does not wait until they are there (pinned, where that is CUDA)."""
+        if values.device.type == self.device.type:
+            return values
+        if self.device.type == "cuda":
+            values = values.pin_memory()
+        return values.to(self.device, non_blocking=True)
+
     @torch.no_grad()
     def embed(self, inputs: Tensor, weights: Weights | None = None) -> tuple[Tensor, Tensor]:
         """Features and logits of samples, not augmented, in evaluation mode; with other `weights`."""
         self.model.set_training(False)
-        ready = self.inputs.ready(inputs.to(self.device, non_blocking=True))
-        found: tuple[Tensor, Tensor] = torch.func.functional_call(self.model, weights or {}, (ready,))
+        ready = self.inputs.ready(self.send(inputs))
+        if not weights:
+            plain: tuple[Tensor, Tensor] = self.model(ready)
+            return plain
+        found: tuple[Tensor, Tensor] = torch.func.functional_call(self.model, weights, (ready,))
         return found
 
     def look(self, inputs: Tensor, weights: Weights | None = None) -> Tensor:
@@ -103,25 +113,37 @@ class Workbench(Stateful):
 
     def examine(self, slots: Ints) -> Examination:
         """What the model says of stored samples."""
-        losses, predictions = [], []
+        losses, best = [], []
+        found: list[npt.NDArray[Any]] = []
         for start in range(0, len(slots), LOOK):
             batch = self.memory.batch(slots[start : start + LOOK].astype(np.int64))
             logits = self.look(batch.inputs)
-            losses.append(self.losses(logits, batch))
-            predictions.append(self.levels.predict(logits))
+            losses.append(cross_entropy(logits, Targets.of(batch.labels), self.levels))
+            best.append(self.levels.best(logits))
+        for parts in (losses, best):
+            self.readings.ask(partial(torch.cat, parts), found.append)
+        self.readings.fetch()
         self.cost.images_memory += len(slots)
-        return Examination(slots, np.concatenate(losses), np.concatenate(predictions))
+        return Examination(slots, by_row(found[0], self.memory["labels"][slots]), found[1])
 
     def losses(self, logits: Tensor, batch: Batch) -> npt.NDArray[np.float64]:
         """The loss of each sample, the mean over its levels where it carries several."""
-        targets = Targets.of(batch.labels)
-        losses = cross_entropy(logits, targets, self.levels).cpu().numpy().astype(np.float64)
-        if targets.rows is None:
-            return losses
-        rows = len(batch)
-        return np.bincount(targets.rows, losses, rows) / np.maximum(
-            np.bincount(targets.rows, minlength=rows), 1
-        )
+        losses = cross_entropy(logits, Targets.of(batch.labels), self.levels)
+        return by_row(losses.cpu().numpy(), batch.labels)
+
+    def gather(self, arrivals: Batch, choices: Sequence[Choice]) -> Batch:
+        """The batches of some updates, one after the other."""
+        stored = self.memory.batch(np.concatenate([choice.slots for choice in choices]))
+        arriving = any(len(choice.rows) for choice in choices)
+        batch = arrivals.join(stored) if arriving else stored
+        if arriving and (len(choices) > 1 or len(choices[0].rows) < len(arrivals)):
+            found, first = [], len(arrivals)  # the stored ones are behind the arrivals
+            for rows, slots, _ in choices:
+                found += [rows, np.arange(first, first + len(slots))]
+                first += len(slots)
+            batch = batch.take(np.concatenate(found))
+        counted = [choice.rehearsed for choice in choices if choice.rehearsed is not None]
+        return replace(batch, rehearsed=np.concatenate(counted)) if counted else batch
 
     def stored(self, batch: Batch, rows: Ints, name: str) -> Any:
         """What a column holds for some rows of a batch, all of which are in memory."""
@@ -135,3 +157,12 @@ class Workbench(Stateful):
                 self.memory.write(name, int(batch.slots[row]), values[row])
             elif batch.arrivals[row] >= 0:
                 self.waiting[batch.arrivals[row]].values[name] = values[row]
+
+
+def by_row(losses: npt.NDArray[np.float32], labels: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """The mean of the losses of each row of labels."""
+    rows = Targets.of(labels).rows
+    if rows is None:
+        return losses.astype(np.float64)
+    counts = np.bincount(rows, minlength=len(labels))
+    return np.bincount(rows, losses.astype(np.float64), len(labels)) / np.maximum(counts, 1)

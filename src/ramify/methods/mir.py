@@ -59,7 +59,7 @@ def interference(bench: Workbench, arrivals: Batch, candidates: Batch, rate: flo
     free = {n: p for n, p in model.named_parameters() if p.requires_grad}
     kept = {n: b.clone() for n, b in model.named_buffers()}
     doubled = arrivals if len(arrivals) > 1 else arrivals.join(arrivals)
-    _, logits = model(bench.inputs.ready(doubled.inputs))
+    _, logits = model(bench.inputs.ready(bench.send(doubled.inputs)))
     loss = cross_entropy(logits, Targets.of(doubled.labels), bench.levels).mean()
     gradients = torch.autograd.grad(loss, list(free.values()), materialize_grads=True)
     with torch.no_grad():

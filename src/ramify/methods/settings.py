@@ -62,6 +62,8 @@ class Settings(Typed):
     """Share of the past in averaged weights that answer, an update; 0: none; default: the method's own."""
     precision: Literal["fp32", "bf16", "auto"] = "fp32"
     """What the backbone computes in; auto: bf16 where the device has it and the network gains by it."""
+    memory_device: Literal["device", "host"] = "device"
+    """Where stored samples are: beside the network, or in the host's memory, from which batches are sent."""
     network: NetworkSettings = field(default_factory=NetworkSettings)
     augment: AugmentSettings = field(default_factory=AugmentSettings)
     feature_views: Whole = 0

@@ -20,6 +20,7 @@ from ramify.hierarchy import Ties, ancestors_in, decode
 from ramify.memory import Batch, Column, Forward, Sample, Workbench, arrived
 from ramify.memory.store import Columns
 from ramify.memory.workbench import LOOK, Cost, Weights
+from ramify.methods.guard import EVERY, Guard
 from ramify.methods.recipe import Method
 from ramify.methods.settings import Settings
 from ramify.networks import (
@@ -80,8 +81,9 @@ class Trainer(Workbench):
             precision = measured_precision(backbone, inputs, settings.batch_size, device)
         self.settings = dataclasses.replace(settings, precision=precision)  # what is restored keeps it
         model = Model(backbone, heads, precision).to(device)
-        super().__init__(model, Classes(), inputs, size, columns, rng, device)
-        self.optimizer = self._new_optimizer()
+        home = torch.device("cpu") if settings.memory_device == "host" else device
+        super().__init__(model, Classes(), inputs, size, columns, rng, device, home)
+        self.optimizer, self.guard = self._new_optimizer(), Guard(self)
         self.average = Average(method.average if settings.average is None else settings.average)
         self.augment, self.mix = recipe.augment or as_it_is, recipe.mix
         if isinstance(inputs, ImageInputs):
@@ -112,6 +114,7 @@ class Trainer(Workbench):
 
     def renew(self) -> None:
         """Forget all that the network has learned; memory stays."""
+        self.guard.read()
         self.model.renew(self._backbone(self.rng, self.inputs))
         self.optimizer = self._new_optimizer()
         self.average = Average(self.average.decay)
@@ -128,7 +131,7 @@ class Trainer(Workbench):
         check_labels(labels, len(inputs))
         for start in range(0, len(labels), TAKEN):
             part = slice(start, start + TAKEN)
-            self._take(self.inputs.take(inputs[part], self.rng).to(self.device), labels[part])
+            self._take(self.inputs.take(inputs[part], self.rng).to(self.memory.home), labels[part])
 
     def _take(self, values: Tensor, labels: Sequence[Sequence[Label]]) -> None:
         for row, pairs in enumerate(labels):
@@ -142,6 +145,7 @@ class Trainer(Workbench):
         known = self.classes.find(level, label)
         if known is not None:
             return known
+        self.readings.fetch()  # what waits speaks of the classes so far
         cls = self.classes.meet(level, label, when=self.samples)
         self.optimizer.add(self.model.heads.grow())
         return cls
@@ -176,12 +180,17 @@ class Trainer(Workbench):
     def _compose(self, arrivals: Batch) -> list[Batch]:
         """The batches of the next updates: of several, where they can be made ahead and together."""
         size, rehearse = self.settings.batch_size, self.recipe.rehearse
-        if not rehearse.ahead or not isinstance(self.augment, Augment):
+        if not rehearse.ahead:
             return [rehearse.compose(self, arrivals, size)]
-        count = max(1, AHEAD // (size * arrivals.inputs[0].nbytes))
-        batches = [rehearse.compose(self, arrivals, size) for _ in range(min(self.due, count))]
-        learned = all(len(batch) > 1 and (batch.labels >= 0).any() for batch in batches)
-        return self.augment.together(self, batches) if learned else batches
+        count = min(self.due, max(1, AHEAD // (size * arrivals.inputs[0].nbytes)))
+        choices = [rehearse.choose(self, arrivals, size) for _ in range(count)]
+        sizes = [len(choice.rows) + len(choice.slots) for choice in choices]
+        batches = self.gather(arrivals, choices)
+        if isinstance(self.augment, Augment) and min(sizes) > 1:
+            labelled = [(part.labels >= 0).any() for part in batches.split(sizes)]
+            if all(labelled):  # others are not learned, and draw nothing
+                batches = self.augment.together(self, batches, sizes)
+        return batches.split(sizes)
 
     def task_end(self) -> None:
         """Tell a method that is not task-free that a task is over."""
@@ -201,7 +210,7 @@ class Trainer(Workbench):
         targets = Targets.of(batch.labels)
         if not len(targets):  # no label, nothing to learn
             return
-        ready = self.inputs.ready(self.augment(self, batch))
+        ready = self.inputs.ready(self.send(self.augment(self, batch)))
         if self.mix is not None:
             ready, targets = self.mix(self, batch, ready, targets)
         self.model.set_training(True)
@@ -210,30 +219,23 @@ class Trainer(Workbench):
         forward = Forward(batch, ready, features, logits, targets, self.levels)
         recipe = self.recipe
         loss = recipe.minimise.loss(self, forward)
-        value = self._check_finite(loss)
+        speed = recipe.rate.value(self) if rate is None else rate
+        broken = self.guard.check(loss, speed)
         recipe.minimise.differentiate(self, loss)
-        self.optimizer.step(recipe.rate.value(self) if rate is None else rate, recipe.minimise.clip)
+        self.optimizer.step(speed, recipe.minimise.clip, broken)
+        if broken is not None:
+            self.model.recall_statistics(broken)
         self.updates += 1
         self.average.learned(self)
         self.cost.images_forward += len(batch)
         self.cost.images_backward += len(batch)
         if rate is None:
-            done = dataclasses.replace(
-                forward, features=features.detach(), logits=logits.detach(), loss=value
-            )
+            known = (features.detach(), logits.detach(), targets, self.levels, loss.detach())
+            done = Forward(batch, ready, *known)
             for part in (recipe.keep, recipe.rate, recipe.answer):
                 part.learned(self, done)
-
-    def _check_finite(self, loss: Tensor) -> float:
-        value = loss.item()
-        if not np.isfinite(value):
-            self.model.recall_statistics()  # batch normalisation has already taken the broken batch in
-            raise RamifyError(
-                f"the loss became {value} at update {self.updates + 1} (sample {self.samples}, learning rate "
-                f"{self.recipe.rate.value(self):g}); lower lr, or look for broken images. This update was "
-                "not made; what came before it stays learned"
-            )
-        return value
+        if self.updates % EVERY == 0:
+            self.guard.read()
 
     # ---- asking
 
@@ -241,6 +243,7 @@ class Trainer(Workbench):
         """Make the model ready to be asked; called by `predict`."""
         if not self.classes.levels:
             raise RamifyError("nothing has been learned yet; give the learner a sample before asking it")
+        self.guard.read()
         self.answering = self.recipe.answer.weights(self)
 
     def averaged(self) -> Weights:
@@ -319,6 +322,7 @@ class Trainer(Workbench):
 
     def follow(self, change: Change) -> None:
         """Let the network, the optimiser and all parts follow an edit of classes and memory."""
+        self.guard.read()
         super().follow(change)
         self.model.heads.follow(change)
         self.optimizer.follow(change)
@@ -328,6 +332,7 @@ class Trainer(Workbench):
 
     def state(self) -> State:
         """Everything that the next update depends on."""
+        self.guard.read()
         waiting = {
             str(place): {
                 "inputs": sample.inputs,
@@ -343,6 +348,8 @@ class Trainer(Workbench):
 
     def restore(self, state: State) -> None:
         """Become the learner that gave `state`, to the bit."""
+        self.readings.fetch()  # for what was here before
+        self.guard = Guard(self)
         older = {"average": self.average.state(), "fresh": len(state["waiting"])}  # did not have these
         state = older | moved(state, self.device)
         super().restore(state)

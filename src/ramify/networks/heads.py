@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import torch
@@ -92,7 +93,9 @@ class Heads(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         """Logits [n, classes] of every class seen, whatever its level; spare rows take no part."""
-        blocks = [F.linear(features, w, b) for w, b in zip(self.weights, self.biases, strict=True)]
+        # from the dictionaries, for the lists look each one up by its name
+        pairs: Any = zip(self.weights._parameters.values(), self.biases._parameters.values(), strict=True)
+        blocks = [F.linear(features, *pair) for pair in pairs]
         logits = blocks[0] if len(blocks) == 1 else torch.cat(blocks, 1)
         return logits[:, : self.classes]
 

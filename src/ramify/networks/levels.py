@@ -22,26 +22,38 @@ class LevelMask:
     def __init__(self, classes: Classes, device: torch.device) -> None:
         self.classes, self.device = classes, device
         self._mask = torch.empty(0, 0)
+        self._columns: list[Tensor] = []  # the classes of each level from the first to the highest
         self._made_for: Ints | None = None
 
     def __call__(self) -> Tensor:
         """The mask for the classes met so far."""
+        self._make()
+        return self._mask
+
+    def _make(self) -> None:
         level_of = self.classes.level_of  # another array after every new class and every restoration
         if self._made_for is not level_of:
             levels = np.arange(1, level_of.max() + 1)
             mask = np.where(level_of[None] == levels[:, None], 0.0, -np.inf)
             self._mask = torch.from_numpy(mask.astype(np.float32)).to(self.device)
+            columns = (self.classes.of_level(level) for level in levels.tolist())
+            self._columns = [torch.from_numpy(classes).to(self.device) for classes in columns]
             self._made_for = level_of
-        return self._mask
+
+    def best(self, logits: Tensor) -> Tensor:
+        """The best class of every level, [n, levels], -1 where a level has no class yet; on the device."""
+        self._make()
+        none = logits.new_full((len(logits),), -1, dtype=torch.int64)
+        found = [
+            classes[logits.index_select(1, classes).argmax(1)] if len(classes) else none
+            for classes in self._columns
+        ]
+        return torch.stack(found, 1)
 
     def predict(self, logits: Tensor) -> Ints:
-        """The best class of every level, [n, levels], -1 where a level has no class yet."""
-        levels = self.classes.levels
-        best = np.full((len(logits), max(levels, default=0)), -1, np.int64)
-        for level in levels:
-            rows = self.classes.of_level(level)
-            best[:, level - 1] = rows[logits[:, like(logits, rows)].argmax(1).cpu().numpy()]
-        return best
+        """The same as an array."""
+        found: Ints = self.best(logits).cpu().numpy()
+        return found
 
     def log_probabilities(self, logits: Tensor) -> npt.NDArray[np.float64]:
         """Log-softmax within each level, [n, classes]; in double precision, so that no order is lost."""
@@ -137,7 +149,7 @@ def _log_probabilities(logits: Tensor, targets: Targets, levels: LevelMask) -> T
     if targets.rows is not None:
         logits = logits[like(logits, targets.rows)]
     level = levels.classes.level_of[targets.classes[:, 0]] - 1
-    return torch.log_softmax(logits.float() + levels()[like(logits, level)], 1)
+    return torch.log_softmax(logits.float() + levels().index_select(0, like(logits, level)), 1)
 
 
 def like(tensor: Tensor, values: npt.NDArray[np.generic]) -> Tensor:

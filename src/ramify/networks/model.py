@@ -66,20 +66,30 @@ class Model(nn.Module):
             self._digest = digest_of(nn.ModuleList(self._frozen.values()))
         return self._digest
 
-    @torch.no_grad()
     def remember_statistics(self) -> None:
         """Keep the running statistics as they are, for a step that may fail (one copy for all of them)."""
         if self._before is None:
             self._running = [b for b in self.changing(self.named_buffers()).values() if b.numel()]
             self._before = [torch.empty_like(b) for b in self._running]
         if self._before:
-            torch._foreach_copy_(self._before, self._running)
+            with torch.no_grad():
+                torch._foreach_copy_(self._before, self._running)
 
     @torch.no_grad()
-    def recall_statistics(self) -> None:
-        """Put back what was kept."""
-        if self._before:
-            torch._foreach_copy_(self._running, self._before)
+    def recall_statistics(self, broken: Tensor | None = None) -> None:
+        """Put back what was kept; with `broken`, only where it is 1, and without waiting to see."""
+        if broken is None:
+            if self._before:
+                torch._foreach_copy_(self._running, self._before)
+            return
+        for dtype in {buffer.dtype for buffer in self._running}:
+            running, before = (
+                [buffer for buffer in buffers if buffer.dtype == dtype]
+                for buffers in (self._running, self._before or [])
+            )
+            then, now = (torch.cat([buffer.reshape(-1) for buffer in part]) for part in (before, running))
+            right = torch.split(torch.where(broken > 0, then, now), [buffer.numel() for buffer in running])
+            torch._foreach_copy_(running, [a.view_as(b) for a, b in zip(right, running, strict=True)])
 
     def before_pass(self) -> dict[str, Tensor]:
         """A copy of the network as it was before the training pass under way: weights and statistics."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from ramify.memory import Batch, Column, Workbench
-from ramify.memory.store import Columns
+from ramify.memory.batch import Choice, Ints
+from ramify.memory.store import NONE, Columns
 from ramify.state import Stateful
 
 Floats = npt.NDArray[np.float64]
@@ -18,19 +18,11 @@ Floats = npt.NDArray[np.float64]
 class Rehearsal(Stateful):
     """Composes the batch of each update from the stream buffer and the memory.
 
-    Where it is composed `ahead`, neither the model nor anything that updates change has a say in it: then the
-    batches of one training call are made together. Whoever overrides `compose` says so anew.
+    One that only has to `choose`, so that neither the model nor anything that updates change has a say in it,
+    lets the batches of one training call be made together. Others override `compose`.
     """
 
-    ahead: ClassVar[bool] = False
-    window = (
-        0  # of the samples that have been trained on, how many wait before they are offered to the memory
-    )
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if "compose" in vars(cls) and "ahead" not in vars(cls):
-            cls.ahead = False
+    window = 0  # how many of the latest samples wait before they are offered to the memory
 
     def __init__(self, rng: np.random.Generator) -> None:
         self.rng = rng
@@ -45,23 +37,30 @@ class Rehearsal(Stateful):
 
     def compose(self, bench: Workbench, arrivals: Batch, batch_size: int) -> Batch:
         """The batch of one update."""
+        return bench.gather(arrivals, [self.choose(bench, arrivals, batch_size)])
+
+    @property
+    def ahead(self) -> bool:
+        """Whether batches can be made before the updates on others before them."""
+        return type(self).compose is Rehearsal.compose
+
+    def choose(self, bench: Workbench, arrivals: Batch, batch_size: int) -> Choice:
+        """Which of the arrivals the batch of one update holds, and the slots of its stored samples."""
         raise TypeError(f"{type(self).__name__} does not say what a batch is made of")
 
-    def fill(self, bench: Workbench, arrivals: Batch, batch_size: int) -> Batch:
-        """The arrivals, and other samples drawn from memory up to the size of the batch."""
-        stored = arrivals.slots[arrivals.slots >= 0]
-        drawn = bench.memory.sample(batch_size - len(arrivals), self.rng, stored)
-        return arrivals.join(bench.memory.batch(drawn))
+    def fill(self, bench: Workbench, arrivals: Batch, rows: Ints, batch_size: int) -> Choice:
+        """These arrivals, and other samples drawn from memory up to the size of the batch."""
+        slots = arrivals.slots[rows]
+        stored = slots[slots >= 0]
+        return Choice(rows, bench.memory.sample(batch_size - len(rows), self.rng, stored))
 
 
 class HalfAndHalf(Rehearsal):
     """ER: all of the stream buffer and as many samples from memory."""
 
-    ahead = True
-
-    def compose(self, bench: Workbench, arrivals: Batch, batch_size: int) -> Batch:
-        """The batch of one update."""
-        return self.fill(bench, arrivals, batch_size)
+    def choose(self, bench: Workbench, arrivals: Batch, batch_size: int) -> Choice:
+        """All of the arrivals, and a draw from memory."""
+        return self.fill(bench, arrivals, np.arange(len(arrivals)), batch_size)
 
 
 class Spread(HalfAndHalf):
@@ -71,40 +70,36 @@ class Spread(HalfAndHalf):
     to the memory when it leaves the window. How often each has been drawn is counted.
     """
 
-    ahead = True
     columns: ClassVar[Columns] = {"rehearsed": Column(np.int32)}
 
     def __init__(self, rng: np.random.Generator, window: int) -> None:
         super().__init__(rng)
         self.window = window
 
-    def compose(self, bench: Workbench, arrivals: Batch, batch_size: int) -> Batch:
-        """The batch of one update."""
+    def choose(self, bench: Workbench, arrivals: Batch, batch_size: int) -> Choice:
+        """Some of the latest, and a draw from memory."""
         latest = [bench.waiting[place].values for place in arrivals.arrivals]
         times = np.array([values.get("rehearsed", 0) for values in latest])
         count = max(batch_size // 2, batch_size - bench.memory.size)
         chosen = np.sort(np.lexsort((self.rng.random(len(times)), times > 0))[:count])
-        batch, stored = self.fill(bench, arrivals.take(chosen), batch_size), bench.memory["rehearsed"]
-        slots = batch.slots[len(chosen) :]
-        batch = replace(batch, rehearsed=np.concatenate([times[chosen], stored[slots]]))
+        slots, stored = self.fill(bench, arrivals, chosen, batch_size).slots, bench.memory["rehearsed"]
+        rehearsed = np.concatenate([times[chosen], stored[slots]])
         stored[slots] += 1
         for row in chosen:
             latest[row]["rehearsed"] = int(times[row]) + 1
-        return batch
+        return Choice(chosen, slots, rehearsed)
 
 
 class ArrivalsOnly(Rehearsal):
     """Batches of the stream alone: nothing is rehearsed."""
 
-    ahead = True
-
     def buffer_size(self, batch_size: int) -> int:
         """A whole batch of arrivals."""
         return batch_size
 
-    def compose(self, bench: Workbench, arrivals: Batch, batch_size: int) -> Batch:
-        """The batch of one update."""
-        return arrivals
+    def choose(self, bench: Workbench, arrivals: Batch, batch_size: int) -> Choice:
+        """All of the arrivals."""
+        return Choice(np.arange(len(arrivals)), NONE)
 
 
 class StreamOnly(ArrivalsOnly):
@@ -126,15 +121,13 @@ class Nothing(StreamOnly):
 class MemoryOnly(Rehearsal):
     """CLIB: batches from memory alone, as soon as there is credit for an update."""
 
-    ahead = True
-
     def buffer_size(self, batch_size: int) -> int:
         """Each sample counts at once."""
         return 1
 
-    def compose(self, bench: Workbench, arrivals: Batch, batch_size: int) -> Batch:
-        """The batch of one update."""
-        return bench.memory.batch(bench.memory.sample(batch_size, self.rng))
+    def choose(self, bench: Workbench, arrivals: Batch, batch_size: int) -> Choice:
+        """A draw from memory."""
+        return Choice(NONE, bench.memory.sample(batch_size, self.rng))
 
 
 class Flexible(Rehearsal):
@@ -145,8 +138,6 @@ class Flexible(Rehearsal):
     together. The draw is made anew at each update; the first stream batch of all is taken whole. `rule`: T as
     given, or divided by the number of classes seen.
     """
-
-    ahead = True
 
     def __init__(
         self, rng: np.random.Generator, horizon: float, rule: Literal["fixed", "per-class"] = "fixed"
@@ -161,9 +152,10 @@ class Flexible(Rehearsal):
         age = bench.samples - known.first_seen[classes]
         return np.where(classes >= 0, np.minimum(age / horizon, 1.0), 1.0)
 
-    def compose(self, bench: Workbench, arrivals: Batch, batch_size: int) -> Batch:
-        """The batch of one update."""
+    def choose(self, bench: Workbench, arrivals: Batch, batch_size: int) -> Choice:
+        """Those that are admitted, and a draw from memory."""
+        rows = np.arange(len(arrivals))
         if bench.samples > len(arrivals):
             admitted = self.rng.random(len(arrivals)) < self.admission(bench, arrivals.classes)
-            arrivals = arrivals.take(np.flatnonzero(admitted))
-        return self.fill(bench, arrivals, batch_size)
+            rows = np.flatnonzero(admitted)
+        return self.fill(bench, arrivals, rows, batch_size)

@@ -90,13 +90,13 @@ class Augment:
             return batch.augmented
         return self.apply(batch.inputs, self.draw(len(batch), bench.rng["augment"], batch.rehearsed))
 
-    def together(self, bench: Workbench, batches: Sequence[Batch]) -> list[Batch]:
-        """The batches, augmented in one go by the choices that each of them would have drawn."""
-        draws = [self.draw(len(batch), bench.rng["augment"], batch.rehearsed) for batch in batches]
+    def together(self, bench: Workbench, batches: Batch, sizes: Sequence[int]) -> Batch:
+        """Batches of these sizes, augmented in one go by the choices that each of them would have drawn."""
+        draws = [
+            self.draw(len(batch), bench.rng["augment"], batch.rehearsed) for batch in batches.split(sizes)
+        ]
         joined = Draw(*(np.concatenate([getattr(d, f.name) for d in draws]) for f in fields(Draw)))
-        images = self.apply(torch.cat([batch.inputs for batch in batches]), joined)
-        parts = torch.split(images, [len(batch) for batch in batches])
-        return [replace(batch, augmented=part) for batch, part in zip(batches, parts, strict=True)]
+        return replace(batches, augmented=bench.send(self.apply(batches.inputs, joined)))
 
 
 def as_it_is(bench: Workbench, batch: Batch) -> Tensor:

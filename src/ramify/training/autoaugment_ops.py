@@ -8,6 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -174,14 +175,17 @@ class Operations:
         codes = pixels.int().add_(self._send(offsets[:, None])).view(-1)
         tables = np.empty((len(images), 3, 256), np.uint8)
         tables[:autocontrast] = self.lookups[numbers[:autocontrast], None]
-        if autocontrast < len(images):
-            own = codes[autocontrast * 3 * pixels.shape[1] :]
-            counts = torch.bincount(own, minlength=tables.size).cpu().numpy().reshape(tables.shape)
+        own, here = codes[autocontrast * 3 * pixels.shape[1] :], images.device.type == "cpu"
+        if len(own) and here:
+            counts = torch.bincount(own, minlength=tables.size).numpy().reshape(tables.shape)
             if autocontrast < equalize:
                 tables[autocontrast:equalize] = _autocontrast(counts[autocontrast:equalize])
             if equalize < len(images):
                 tables[equalize:] = _equalize(counts[equalize:])
-        torch.index_select(self._send(tables.reshape(-1)), 0, codes, out=images.view(-1))
+        sent = self._send(tables.reshape(-1))
+        if len(own) and not here:
+            _fill_tables(sent.view(-1, 256), own, 3 * autocontrast, 3 * equalize)
+        torch.index_select(sent, 0, codes, out=images.view(-1))
 
 
 def _smooth(images: Tensor) -> None:
@@ -203,6 +207,10 @@ def _autocontrast(counts: IntArray) -> IntArray:
     present = counts > 0
     low = present.argmax(-1)[..., None]
     high = 255 - present[..., ::-1].argmax(-1)[..., None]
+    return _stretched(low, high)
+
+
+def _stretched(low: IntArray, high: IntArray) -> IntArray:
     scale = 255 / np.maximum(high - low, 1)
     return np.where(high > low, _GREYS * scale - low * scale, _GREYS).astype(np.int64)
 
@@ -214,3 +222,28 @@ def _equalize(counts: IntArray) -> npt.NDArray[np.float64]:
     step = (below * (counts > 0)).max(-1, keepdims=True) // 255
     table = np.minimum((below + step // 2) / np.maximum(step, 1), 255)
     return np.where(step > 0, table, _GREYS)
+
+
+def _fill_tables(tables: Tensor, codes: Tensor, autocontrast: int, equalize: int) -> None:
+    """The same two on a device, in whole numbers and without waiting for it: rows of `tables` [n, 256]."""
+    counts = torch.zeros(tables.numel(), dtype=torch.int32, device=tables.device)
+    counts = counts.scatter_add_(0, codes.long(), torch.ones_like(codes)).view(tables.shape)
+    greys = torch.arange(256, device=tables.device)
+    if autocontrast < equalize:
+        present = counts[autocontrast:equalize] > 0
+        low, high = greys.where(present, 255).amin(1), greys.where(present, 0).amax(1)
+        tables[autocontrast:equalize] = _all_stretched(tables.device).index_select(0, 256 * low + high)
+    if equalize < len(tables):
+        own = counts[equalize:]
+        below = own.cumsum(1) - own
+        step = (below * (own > 0)).amax(1, keepdim=True) // 255
+        flat = ((below + step // 2) // step.clamp(min=1)).clamp(max=255)
+        tables[equalize:] = flat.where(step > 0, greys).to(torch.uint8)
+
+
+@cache
+def _all_stretched(device: torch.device) -> Tensor:
+    """`_stretched` for every lowest and highest grey, [256 · 256, 256]: it is rounded in double precision."""
+    high = np.arange(256)[:, None]
+    tables = [_stretched(np.full_like(high, low), high).astype(np.uint8) for low in range(256)]
+    return torch.from_numpy(np.concatenate(tables)).to(device)
