@@ -1,10 +1,10 @@
 # Each target sets up all that it needs: a virtual environment with the pinned dependencies and this package.
 # pip stands outside of the environment, so Debian's python3-venv package is not needed.
 PYTHON ?= python3
-BIN := .venv/bin
-PIP := $(PYTHON) -m pip --python $(BIN)/python --disable-pip-version-check
+BIN := .venv/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
+PIP := $(PYTHON) -m pip --python .venv --disable-pip-version-check
 
-.PHONY: demo test lint bench docs clean
+.PHONY: demo test lint bench docs dist clean
 
 demo: .venv/ready
 	$(BIN)/ramify demo
@@ -16,12 +16,17 @@ lint: .venv/ready
 	$(BIN)/ruff check src tests examples tools studies
 	$(BIN)/ruff format --check src tests examples tools studies
 	$(BIN)/mypy
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 
 bench: .venv/ready
 	$(BIN)/ramify bench
 
 docs: .venv/ready
 	$(BIN)/mkdocs build --strict
+	$(BIN)/pytest tests/test_docs.py tests/test_notebooks.py
+
+dist:
+	$(PYTHON) tools/dist.py
 
 .venv/ready: requirements.lock pyproject.toml
 	$(PYTHON) -m venv --without-pip .venv

@@ -7,6 +7,8 @@ short by `SHORT`.
 
 from __future__ import annotations
 
+import inspect
+import json
 import os
 import pkgutil
 import re
@@ -20,6 +22,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import ramify
 from ramify.cli import COMMANDS, main
 from ramify.methods import METHODS
 from ramify.methods.checks import Toy, same, taught, weights
@@ -161,6 +164,29 @@ def test_pages_name_only_modules_and_names_that_exist():
             assert found is not None, f"{page.name}: {name}"
 
 
+def public_names() -> dict[str, object]:
+    """All that `ramify` and the packages below it offer, but for modules, by name."""
+    found: dict[str, object] = {}
+    rooms = [f"ramify.{room.name}" for room in pkgutil.iter_modules(ramify.__path__) if room.ispkg]
+    for name in ("ramify", *rooms):
+        module = pkgutil.resolve_name(name)
+        for one in getattr(module, "__all__", ()):
+            found[f"{name}.{one}"] = getattr(module, one)
+    return {name: value for name, value in found.items() if not inspect.ismodule(value)}
+
+
+def test_the_reference_shows_every_public_name_and_uses_it_in_an_example():
+    pages = [page for page in PAGES if page.stem.startswith("reference")]
+    text = "".join(page.read_text("utf-8") for page in pages)
+    code = "".join(block.code for page in pages for block in blocks(page) if block.kind == "python")
+    shown = {id(pkgutil.resolve_name(name)) for name in re.findall(r"^::: (\S+)", text, re.M)}
+    names = public_names()
+    assert len(names) > 100
+    assert [name for name, value in names.items() if id(value) not in shown and name not in text] == []
+    unused = [name for name in names if not re.search(rf"\b{name.rpartition('.')[2]}\b", code)]
+    assert unused == []
+
+
 def test_pages_name_only_commands_that_exist():
     for page in PAGES:
         for command in re.findall(r"`ramify ([a-z]+)", page.read_text("utf-8")):
@@ -190,4 +216,10 @@ def test_the_site_is_built_without_a_warning(tmp_path):
     quiet = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=quiet)
     assert done.returncode == 0, done.stderr
-    assert "partial_fit" in (tmp_path / "site" / "reference" / "index.html").read_text("utf-8")
+    site = tmp_path / "site"
+    assert "partial_fit" in (site / "reference" / "index.html").read_text("utf-8")
+    notebook = (site / "notebooks" / "tutorial" / "index.html").read_text("utf-8")
+    assert "data:image/png" in notebook
+    assert 'href="../own-images/"' in notebook  # links between notebooks lead to pages
+    words = json.loads((site / "search" / "search_index.json").read_text("utf-8"))["docs"]
+    assert any("LevelBalanced" in page["text"] for page in words if "notebooks/" in page["location"])

@@ -175,3 +175,28 @@ def test_labels_of_single_depth_are_scenarios_of_their_own() -> None:
     titles = [s.title for s in scenarios(load_runs([ROOT / "results" / "study.jsonl"]))]
     assert any("dual-label" in title for title in titles)
     assert any("single-label" in title for title in titles)
+
+
+def test_the_readme_has_figures_of_published_runs_alone() -> None:
+    """Each row of its table is the final accuracy of a method, the mean over seeds of equal settings."""
+    found: dict[tuple[str, str], list[list[float]]] = {}
+    for path in sorted((ROOT / "results").glob("*.jsonl")):
+        for run in map(json.loads, path.read_text("utf-8").splitlines()[1:]):
+            settings = {key: value for key, value in run["config"]["config"].items() if key != "seed"}
+            accuracy = [100 * value for value in run["result"]["final_accuracy"].values()]
+            found.setdefault((settings["method"], json.dumps(settings)), []).append(accuracy)
+    means: dict[str, list[list[float]]] = {}
+    for (method, _), runs in found.items():
+        means.setdefault(method, []).append([sum(level) / len(level) for level in zip(*runs, strict=True)])
+    section = (ROOT / "README.md").read_text("utf-8").split("## How well")[1].split("\n## ")[0]
+    rows = [line.strip("| ").split(" | ") for line in section.splitlines() if line[:2] == "| "][1:]
+    assert rows
+    for name, *cells in rows:
+        method = re.split(r"[ ,(]", name.strip("*").lower())[0]
+        shown = [float(re.split("[ ±]", cell.strip("*"))[0]) for cell in cells]
+        fits = [
+            all(abs(one - mean) < 0.051 for one, mean in zip(shown, levels, strict=True))
+            for levels in means.get(method, [])
+            if len(levels) == len(shown)
+        ]
+        assert any(fits), f"README: {name} {cells}"

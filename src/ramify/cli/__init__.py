@@ -6,9 +6,9 @@ import difflib
 import importlib
 import logging
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+import traceback
 
+from ramify.cli.logs import on_stderr, take_level
 from ramify.cli.parser import numbers_alike
 from ramify.errors import RamifyError
 
@@ -46,7 +46,8 @@ def usage() -> str:
         "usage: ramify COMMAND ...\n\n"
         "Online continual learning while the labels keep branching into finer ones.\n\n"
         f"commands:\n{lines}\n\n"
-        "`ramify COMMAND --help` says more; `ramify --version` prints the version.\n"
+        "`ramify COMMAND --help` says more; `ramify --version` prints the version. Every command takes\n"
+        "-q (its result, warnings and errors alone) and -v (also what helps to find a mistake).\n"
     )
 
 
@@ -70,33 +71,15 @@ def dispatch(argv: list[str]) -> int:
     return code
 
 
-class _Stderr(logging.Handler):
-    """What the library logs, as plain lines on whatever stderr is at the moment."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        sys.stderr.write(f"{self.format(record)}\n")
-
-
-@contextmanager
-def _log_to_stderr() -> Iterator[None]:
-    """The library logs and prints nothing; the command shows what it logs."""
-    log, handler = logging.getLogger("ramify"), _Stderr()
-    level = log.level
-    log.addHandler(handler)
-    log.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        log.removeHandler(handler)
-        log.setLevel(level)
-
-
 def main(argv: list[str] | None = None) -> int:
     """Entry point: mistakes become one line on stderr and exit code 2."""
+    words, level = take_level(sys.argv[1:] if argv is None else argv)
     try:
-        with _log_to_stderr():
-            return dispatch(sys.argv[1:] if argv is None else argv)
+        with on_stderr(level):
+            return dispatch(words)
     except RamifyError as error:
+        if level <= logging.DEBUG:
+            traceback.print_exc()
         sys.stderr.write(f"ramify: error: {' '.join(str(error).split())}\n")
         return 2
     except KeyboardInterrupt as stop:  # a run that was stopped says how to continue, and its exit code

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Iterable
 from itertools import tee
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ramify.cli.logs import tell, warn
 from ramify.errors import RamifyError
 
 if TYPE_CHECKING:
@@ -24,9 +24,9 @@ def answer_as(args: argparse.Namespace, learner: Learner, question: Question) ->
     answers = (_tasks if args.form == "labelstudio" else _dataset)(args, learner, question)
     bad = [answer for answer in answers if answer.error is not None]
     for answer in bad:
-        sys.stderr.write(f"{answer.image}: cannot be used: {answer.error}\n")
+        warn(f"{answer.image}: cannot be used: {answer.error}")
     told = f"; {len(bad):,} images cannot be used" if bad else ""
-    sys.stderr.write(f"{sum(bool(a.levels) for a in answers):,} answers are in {args.to}{told}\n")
+    tell(f"{sum(bool(a.levels) for a in answers):,} answers are in {args.to}{told}")
     return 1 if bad else 0
 
 
@@ -58,7 +58,7 @@ def _tasks(args: argparse.Namespace, learner: Learner, question: Question) -> li
     if tree is not None:
         config = to.with_suffix(".xml")
         write_atomic(config, labelstudio.labelling_config(tree))
-        sys.stderr.write(f"a labelling configuration with the model's tree is in {config}\n")
+        tell(f"a labelling configuration with the model's tree is in {config}")
     return answers
 
 

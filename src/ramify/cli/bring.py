@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import difflib
-import sys
 from pathlib import Path
 
+from ramify.cli.logs import tell
 from ramify.cli.parser import Parser
 from ramify.errors import RamifyError
 
@@ -66,7 +66,7 @@ def _archive(source: Path, out: Path | None) -> int:
 
     out = out or Path("runs", source.stem)
     written, there = unpack(source, out)
-    sys.stderr.write(f"{out}: {written} runs written, {there} were there already\n")
+    tell(f"{out}: {written} runs written, {there} were there already")
     return 0
 
 
@@ -84,7 +84,7 @@ def _labels(kind: str, source: Path, args: argparse.Namespace) -> int:
     if not found.rows:
         raise RamifyError(f"{source} has no labelled image{told}")
     tree = write_manifest(found, out)
-    sys.stderr.write(f"{out}: {len(found.rows):,} labelled images{told}\n")
+    tell(f"{out}: {len(found.rows):,} labelled images{told}")
     where = "" if tree is None else f"--taxonomy {tree} "
-    sys.stderr.write(f"teach them with `ramify learn {out} {where}--images DIR --out MODEL`\n")
+    tell(f"teach them with `ramify learn {out} {where}--images DIR --out MODEL`")
     return 0

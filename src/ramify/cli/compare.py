@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
+from ramify.cli.logs import tell, warn
 from ramify.cli.parser import Parser
 from ramify.cli.studying import add_options, carry_out, print_or_deliver, run_values
 
@@ -39,7 +39,7 @@ def main(argv: list[str]) -> int:
     there = open_runs(out)
     finished = [run for run in study if (there / run.name / "result.json").is_file()]
     if not finished:
-        sys.stderr.write(f"no run of this comparison is finished below {out}\n")
+        warn(f"no run of this comparison is finished below {out}")
         return 1
     runs = [load_run(there / run.name) for run in finished]
     for scenario in scenarios(runs):
@@ -47,7 +47,7 @@ def main(argv: list[str]) -> int:
         print_or_deliver(table, args.format, args.to, scenario.runs)
     report = folder_beside(out) / "report.html"
     write_report(runs, report, "ramify compare", args.data_dir)
-    sys.stderr.write(f"report: {report}\n")
+    tell(f"report: {report}")
     return 0
 
 

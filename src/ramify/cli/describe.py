@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ramify.cli.answers import run_levels
+from ramify.cli.logs import tell
 from ramify.cli.parser import Parser, add_own_code
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def _draw(learner: Learner, path: Path) -> None:
     if path.suffix not in (".svg", ".png"):
         raise RamifyError(f"--figure {path} ends in neither .svg nor .png; choose one of them")
     trust_drawing(learner._trainer).save(path)
-    sys.stderr.write(f"the figure is in {path}\n")
+    tell(f"the figure is in {path}")
 
 
 def _print(learner: Learner, model: Path, everything: bool) -> None:

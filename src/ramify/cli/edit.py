@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ramify.cli.logs import tell
 from ramify.cli.parser import Parser, add_own_code
 from ramify.errors import RamifyError
 
@@ -187,7 +188,7 @@ def _show_history(learner: Learner, as_json: bool) -> None:
         line = json.dumps(entry, ensure_ascii=False) if as_json else f"{entry['when']}  {told(entry)}"
         sys.stdout.write(f"{line}\n")
     if not learner.history:
-        sys.stderr.write("no label of this model has been changed\n")
+        tell("no label of this model has been changed")
 
 
 def told(entry: Entry) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
+from ramify.cli.logs import tell
 from ramify.cli.parser import Parser
 
 
@@ -30,5 +30,5 @@ def main(argv: list[str]) -> int:
 
     out = args.out or folder_beside(Path(args.runs[0]))
     for path in export(load_runs(args.runs), out, args.to):
-        sys.stderr.write(f"written: {path}\n")
+        tell(f"written: {path}")
     return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from ramify.cli.logs import tell
 from ramify.cli.parser import Parser
 from ramify.cli.studying import deliver
 from ramify.errors import RamifyError
@@ -40,7 +41,5 @@ def main(argv: list[str]) -> int:
     _, wrong = check_runs(found, args.data_dir)
     for line in wrong:
         sys.stdout.write(f"{line}\n")
-    sys.stderr.write(
-        f"{len(found)} runs: {f'{len(wrong)} problems' if wrong else 'all is as it should be'}\n"
-    )
+    tell(f"{len(found)} runs: {f'{len(wrong)} problems' if wrong else 'all is as it should be'}")
     return 1 if wrong else 0

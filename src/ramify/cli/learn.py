@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from ramify.cli.logs import tell
 from ramify.cli.parser import Parser, set_values
 from ramify.errors import RamifyError
 from ramify.typed import flat, seconds, shown, to_dict
@@ -43,7 +43,7 @@ def main(argv: list[str]) -> int:
     progress.show_log(lesson)
     where = f"the model is in {args.out}" if learner.samples else "there is no model yet"
     waiting = "" if args.follow else _waiting(lesson)
-    sys.stderr.write(f"{learner.samples:,} samples learned{waiting}; {where}\n")
+    tell(f"{learner.samples:,} samples learned{waiting}; {where}")
     if not args.follow:
         signals.refuse("stopped")
     return 1 if waiting else 0
@@ -182,7 +182,7 @@ class LearnProgress:
         self.follow, self.entries, self.told = follow, len(lesson.notes["log"]), monotonic()
         before = f", {lesson.learned:,} of them learned before" if lesson.learned else ""
         rows = f"{len(lesson.rows):,} rows{before}{_waiting(lesson)}" if lesson.rows else "nothing new"
-        sys.stderr.write(f"{lesson.source.name}: {rows}\n")
+        tell(f"{lesson.source.name}: {rows}")
 
     def show(self, lesson: Lesson) -> None:
         """Tell what is new; how far it is only now and then."""
@@ -190,12 +190,12 @@ class LearnProgress:
         waits = self.follow and lesson.learned == len(lesson.rows)
         if waits or monotonic() - self.told >= TELL_EVERY:
             more = "; waiting for more, Ctrl-C ends" if waits else ""
-            sys.stderr.write(f"{lesson.learned:,} of {len(lesson.rows):,} rows{_waiting(lesson)}{more}\n")
+            tell(f"{lesson.learned:,} of {len(lesson.rows):,} rows{_waiting(lesson)}{more}")
             self.told = monotonic()
 
     def show_log(self, lesson: Lesson) -> None:
         """Tell the entries of the accuracy log that are new."""
         for entry in lesson.notes["log"][self.entries :]:
             parts = (f"level {level} {100 * value:.1f}%" for level, value in entry["accuracy"].items())
-            sys.stderr.write(f"{entry['samples']:,} samples  right before learning: {', '.join(parts)}\n")
+            tell(f"{entry['samples']:,} samples  right before learning: {', '.join(parts)}")
         self.entries = len(lesson.notes["log"])

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ramify.cli.answers_as import FORMS, answer_as
+from ramify.cli.logs import tell, warn
 from ramify.cli.parser import Parser, add_own_code, importing
 from ramify.errors import RamifyError
 
@@ -41,7 +42,7 @@ def main(argv: list[str]) -> int:
         )
     levels = learner.levels if args.level is None else (args.level,)
     if told := run_levels(args.model):
-        sys.stderr.write(f"{told}\n")
+        tell(told)
     if args.confidence is not None:
         check_confidence(learner._trainer, args.confidence)
     way: Decode = args.decode or "path"
@@ -52,7 +53,7 @@ def main(argv: list[str]) -> int:
     for answer in ask(learner, named_images(args.images, args.from_dir), question):
         answers.append(answer)
         if answer.error is not None:
-            sys.stderr.write(f"{line(answer, levels, False)}\n")
+            warn(line(answer, levels, False))
         elif not args.json and args.to is None:
             sys.stdout.write(f"{line(answer, levels, way in ONE_PATH)}\n")
     if not answers:
@@ -63,12 +64,13 @@ def main(argv: list[str]) -> int:
     unsure = sum(answer.error is None and not answer.levels for answer in answers)
     if unsure:
         told = limits(learner._trainer)
-        sys.stderr.write(f"{unsure:,} of {len(answers):,} images have no answer that is as sure: {told}\n")
+        tell(f"{unsure:,} of {len(answers):,} images have no answer that is as sure: {told}")
     if args.to is not None:
         write(answers, levels, question.top, args.to)
-        sys.stderr.write(f"{len(answers) - bad:,} answers are in {args.to}\n")
+        tell(f"{len(answers) - bad:,} answers are in {args.to}")
     if bad:
-        sys.stderr.write(f"{bad:,} of {len(answers):,} images cannot be used; the others are answered\n")
+        others = "; the others are answered" if bad < len(answers) else ""
+        warn(f"{bad:,} of {len(answers):,} images cannot be used{others}")
     return 1 if bad else 0
 
 

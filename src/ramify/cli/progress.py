@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from types import TracebackType
 
 from rich.console import Console
@@ -15,7 +16,8 @@ class RunProgress:
     """Shows samples, task, updates/s and the latest accuracy of each level."""
 
     def __init__(self) -> None:
-        self.console = Console(stderr=True)
+        quiet = not logging.getLogger("ramify").isEnabledFor(logging.INFO)
+        self.console = Console(stderr=True, quiet=quiet)
         self.bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -23,7 +25,7 @@ class RunProgress:
             TextColumn("{task.fields[status]}"),
             TimeRemainingColumn(),
             console=self.console,
-            disable=not self.console.is_terminal,
+            disable=quiet or not self.console.is_terminal,
         )
         self.row: TaskID | None = None
 

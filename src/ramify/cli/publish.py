@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
+from ramify.cli.logs import tell
 from ramify.cli.parser import Parser
 
 
@@ -24,5 +24,5 @@ def main(argv: list[str]) -> int:
     from ramify.sweeps.archive import publish
 
     new, replaced = publish(args.runs, args.to)
-    sys.stderr.write(f"{args.to}: {new} new runs, {replaced} replaced\n")
+    tell(f"{args.to}: {new} new runs, {replaced} replaced")
     return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from ramify.cli.logs import tell
 from ramify.cli.parser import Parser, add_own_code
 
 
@@ -47,7 +48,7 @@ def main(argv: list[str]) -> int:
     else:
         held = "no sample is stored in it"
     who = "private" if done.private else "public: everyone can see it"
-    sys.stderr.write(f"{done.url} ({who}): {done.size / 1e6:.1f} MB, {held}\n")
+    tell(f"{done.url} ({who}): {done.size / 1e6:.1f} MB, {held}")
     if done.licence is None:
-        sys.stderr.write("its card names no licence; --licence sets one, or write it into README.md\n")
+        tell("its card names no licence; --licence sets one, or write it into README.md")
     return 0

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
+from ramify.cli.logs import tell
 from ramify.cli.parser import Parser
 
 
@@ -20,10 +20,10 @@ def main(argv: list[str]) -> int:
     runs = load_runs(args.runs)
     out = args.out or folder_beside(Path(args.runs[0])) / "report.html"
     write_report(runs, out, title=args.title, data_dir=args.data_dir)
-    sys.stderr.write(f"report: {out}\n")
+    tell(f"report: {out}")
     if args.figures:
         names = write_figures(runs, args.figures, args.format)
-        sys.stderr.write(f"{len(names)} figures are in {args.figures}\n")
+        tell(f"{len(names)} figures are in {args.figures}")
     return 0
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import difflib
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ramify.cli.logs import tell
 from ramify.cli.parser import Parser
 from ramify.cli.studying import add_options, carry_out, print_or_deliver, run_values
 from ramify.errors import RamifyError
@@ -46,7 +46,7 @@ def main(argv: list[str]) -> int:
 
         path = args.to or folder_beside(out) / f"{artefact.name}.{form}"
         reproduced_figure(chosen, out).save(path)
-        sys.stderr.write(f"written: {path}\n")
+        tell(f"written: {path}")
     return 0
 
 
@@ -60,7 +60,7 @@ def _published(args: argparse.Namespace) -> Path:
         return Path("runs/reproduce")
     args.no_run = not args.plan
     there = f"from the finished runs in {results}" if results.is_file() else f"there is no {results} so far"
-    sys.stderr.write(f"{there}; --out FOLDER to run anew\n")
+    tell(f"{there}; --out FOLDER to run anew")
     return results
 
 
@@ -75,7 +75,7 @@ def _table(chosen: Reproduction, out: Path, form: str, to: Path | None) -> None:
     if missing:
         methods = ", ".join(dict.fromkeys(config.method for config in missing.values()))
         told = f"{len(missing)} of {len(chosen.study)} runs are not in {out} ({methods})"
-        sys.stderr.write(f"{told}; with --plan they are listed, with --out FOLDER they are done\n")
+        tell(f"{told}; with --plan they are listed, with --out FOLDER they are done")
 
 
 def _parser() -> argparse.ArgumentParser:

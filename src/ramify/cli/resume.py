@@ -6,6 +6,7 @@ import json
 import sys
 from pathlib import Path
 
+from ramify.cli.logs import tell
 from ramify.cli.parser import Parser
 from ramify.errors import RamifyError
 
@@ -54,7 +55,7 @@ def main(argv: list[str]) -> int:
             watch=progress.show,
         )
     report_run(args.folder, args.data_dir or execution.get("data_dir"))
-    sys.stderr.write(f"results are in {args.folder}, with report.html to look at\n")
+    tell(f"results are in {args.folder}, with report.html to look at")
     if args.json:
         sys.stdout.write(json.dumps(result.to_dict()) + "\n")
     return 0

@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 
 import tyro
 
+from ramify.cli.logs import tell
 from ramify.cli.parser import Parser
 from ramify.cli.progress import RunProgress
 from ramify.datasets.features import feature_file
@@ -147,7 +148,7 @@ def execute(command: Command) -> Result:
             preset=command.preset,
         )
     report_run(Path(out), command.data_dir)
-    sys.stderr.write(f"results are in {out}, with report.html to look at\n")
+    tell(f"results are in {out}, with report.html to look at")
     return result
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 import secrets
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ramify.cli.logs import tell, warn, write_as
 from ramify.cli.parser import Parser, add_own_code
 from ramify.errors import RamifyError
 from ramify.typed import seconds
@@ -23,6 +23,7 @@ NEW = {"updates_per_sample": 8.0}  # who teaches by hand has few samples, and wa
 def main(argv: list[str]) -> int:
     """Run `ramify serve`."""
     args = _parser().parse_args(argv)
+    write_as(args.log_format)
     if not 0 < args.port < 65536:
         raise RamifyError(f"port {args.port}: expected a number from 1 to 65535")
     for name in ("max_bytes", "max_pixels", "queue", "threads"):
@@ -38,14 +39,16 @@ def main(argv: list[str]) -> int:
 
     check_free(args.host, args.port)
     token = args.token or os.environ.get("RAMIFY_TOKEN")
-    if token is None and args.host not in LOOPBACK:
+    made_up = token is None and args.host not in LOOPBACK
+    if made_up:
         token = secrets.token_urlsafe(18)
 
     def ready(service: Service) -> None:
         shown = f"http://{args.host}:{args.port}/" + (f"?token={token}" if token else "")
         waits = service.teaching.waiting
         left = f"; {waits:,} samples that were accepted before are learned first" if waits else ""
-        sys.stderr.write(f"serving {args.model} on {shown} (Ctrl-C ends it){left}\n")
+        say = warn if made_up else tell  # what nobody could know otherwise
+        say(f"serving {args.model} on {shown} (Ctrl-C ends it){left}")
 
     serve(
         lambda: _learner(args),
@@ -59,7 +62,7 @@ def main(argv: list[str]) -> int:
         idle=args.idle or None,
         ready=ready,
     )
-    sys.stderr.write(f"the model is saved in {args.model}\n")
+    tell(f"the model is saved in {args.model}")
     return 0
 
 
@@ -140,6 +143,12 @@ def _parser() -> argparse.ArgumentParser:
         type=int,
         default=max(1, (os.cpu_count() or 2) // 2),
         help="of one pass; default half of the cores",
+    )
+    add(
+        "--log-format",
+        choices=("text", "json"),
+        default="text",
+        help="of what goes to stderr; json: an object a line; with -v a line for each request; default text",
     )
     add("--device", choices=("auto", "cpu", "cuda", "mps"), default="auto")
     add("--new", action="store_true", help="begin with a model that knows nothing where MODEL holds none")

@@ -15,6 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ramify.cli.logs import tell
 from ramify.cli.parser import Parser, add_leniency, lenient
 from ramify.errors import RamifyError
 
@@ -85,7 +86,7 @@ def _show(args: argparse.Namespace) -> int:
 
         out = args.out or Path(_file_name(dataset.name, args))
         stream_figure(stream, dataset.taxonomy, title).save(out)
-        sys.stderr.write(f"picture: {out}\n")
+        tell(f"picture: {out}")
     return 0
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ramify.cli.engines import add_engine_options, chosen_engine, chosen_how
+from ramify.cli.logs import tell, warn
 from ramify.cli.parser import add_leniency, lenient, set_values
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ def print_or_deliver(table: Table, form: str, to: Path | None, runs: Sequence[Ru
         return
     deliver(FORMATS[form](table), to)
     if form == "csv" and (note := mixed_code(runs)):
-        sys.stderr.write(f"{note}\n")
+        warn(note)
 
 
 def deliver(text: str, to: Path | None) -> None:
@@ -114,7 +115,7 @@ def deliver(text: str, to: Path | None) -> None:
     from ramify.files import write_atomic
 
     write_atomic(to, text)
-    sys.stderr.write(f"written: {to}\n")
+    tell(f"written: {to}")
 
 
 def _seeds(text: str) -> tuple[int, ...]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
 from ramify.cli.engines import add_engine_options, chosen_engine, chosen_how
+from ramify.cli.logs import tell
 from ramify.cli.parser import Parser
 
 
@@ -38,5 +38,5 @@ def main(argv: list[str]) -> int:
         print_plan(study, out, how, args.workers)
     else:
         sweep(study, out, chosen_engine(args, out), how, retries=args.retries, rerun=args.rerun)
-        sys.stderr.write(f"tables and curves: ramify report {out}\n")
+        tell(f"tables and curves: ramify report {out}")
     return 0

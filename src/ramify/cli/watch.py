@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
+from ramify.cli.logs import tell
 from ramify.cli.parser import Parser
 from ramify.errors import RamifyError
 
@@ -20,7 +20,7 @@ def main(argv: list[str]) -> int:
 
     make_app(args.folder)
     check_free(args.host, args.port)
-    sys.stderr.write(f"watching {args.folder} on http://{args.host}:{args.port}/ (Ctrl-C ends it)\n")
+    tell(f"watching {args.folder} on http://{args.host}:{args.port}/ (Ctrl-C ends it)")
     serve(args.folder, args.host, args.port)
     return 0
 

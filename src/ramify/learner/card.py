@@ -145,7 +145,9 @@ def _drawn(tree: Taxonomy, title: str) -> str:
 
     from ramify.taxonomy.show import render
 
-    console = Console(file=io.StringIO(), width=WIDTH, color_system=None, legacy_windows=False)
+    console = Console(
+        file=io.StringIO(), width=WIDTH, color_system=None, legacy_windows=False, force_jupyter=False
+    )
     with console.capture() as captured:
         console.print(render(tree, title))
     return "\n".join(line.rstrip() for line in captured.get().replace("```", "'''").splitlines())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -196,11 +197,13 @@ def make_server(app: Starlette, host: str, port: int) -> uvicorn.Server:
     """A server that lets its event streams end before it does."""
     import uvicorn
 
+    verbose = logging.getLogger("ramify").isEnabledFor(logging.DEBUG)
     settings = uvicorn.Config(
         app,
         host=host,
         port=port,
-        log_level="warning",
+        log_config=None,  # its lines go where ours go
+        log_level="info" if verbose else "warning",
         ws="none",
         timeout_graceful_shutdown=5,
         server_header=False,

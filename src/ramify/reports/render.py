@@ -50,7 +50,9 @@ def to_text(table: Table, width: int | None = None) -> str:
     """Plain text without colours, for files and pipes."""
     from rich.console import Console
 
-    console = Console(width=width or 200, no_color=True, file=io.StringIO(), force_terminal=False)
+    console = Console(
+        width=width or 200, no_color=True, file=io.StringIO(), force_terminal=False, force_jupyter=False
+    )
     print_table(table, console)
     assert isinstance(console.file, io.StringIO)
     return "\n".join(line.rstrip() for line in console.file.getvalue().splitlines()) + "\n"

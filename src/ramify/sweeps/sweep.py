@@ -38,8 +38,10 @@ def sweep(
     Unfinished runs continue from their checkpoint; a run that fails is tried again up to `retries` times
     while the others go on, and one that fails for good makes the sweep raise `RamifyError` at its end.
     Ctrl-C lets every run write a checkpoint. A `shared` folder holds the runs of several studies. A finished
-    run whose code has changed since is named, and run again only with `rerun="changed"`.
+    run whose code has changed since is named, and run again only with `rerun="changed"`. How far the runs are
+    is shown on stderr where ramify's log is (`logging`, level INFO), unless `quiet`.
     """
+    quiet = quiet or not log.isEnabledFor(logging.INFO)
     how = how or How()
     engine = engine or Local(threads=how.threads)
     folder = StudyFolder(out)
