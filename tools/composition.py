@@ -1,4 +1,4 @@
-"""Which levels stay in memory, without a network: docs/reproduction.md.
+"""Which levels stay in memory, without a network: docs/study.md.
 
 A multiple-depth stream over the tree of CIFAR-100 passes through the memories of CLIB and of PL.
 Pseudo-labels are perfect and losses are noise around a trend, so what is left are the rules: who may make
