@@ -1,23 +1,37 @@
 """Methods that differ from one of the paper's in one thing, to find what decides its comparison.
 
-The study is `causes.toml`, what it says is in docs/reproduction.md.
+The studies are `causes.toml` and `er.toml`, what they say is in docs/reproduction.md.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 from torch import Tensor
 
-from ramify.memory import Balanced, Batch, Importance, Probe, PseudoLabel, Reservoir, StoreFirst, Workbench
-from ramify.methods import METHODS, Recipe, Settings
+from ramify.memory import (
+    Balanced,
+    Batch,
+    Forward,
+    Importance,
+    Probe,
+    PseudoLabel,
+    Reservoir,
+    Sample,
+    StoreFirst,
+    Workbench,
+)
+from ramify.methods import METHODS, Recipe, Settings, Trainer
 from ramify.methods.clib import ImportanceSettings, PseudoLabelSettings
 from ramify.methods.mir import interference
 from ramify.networks import Targets
+from ramify.networks.levels import like
 from ramify.randomness import Generators
 from ramify.rehearsal import MemoryOnly
 from ramify.training.cutmix import CutMix, IntArray
+from ramify.training.objectives import CrossEntropy
 from ramify.training.rates import Adaptive, ExponentialReset
 
 
@@ -79,6 +93,74 @@ def er_mixed_across(settings: Settings, rng: Generators) -> Recipe:
 def er_mixed_up(settings: Settings, rng: Generators) -> Recipe:
     """ER with CutMix across levels, and the pasted label on the wrong head."""
     return replace(METHODS["er"](settings, rng), mix=MixedUp())
+
+
+class AtNewClasses(Reservoir):
+    """A reservoir that does something to the learner whenever a class has come."""
+
+    _state: ClassVar[tuple[str, ...]] = (*Reservoir._state, "met")
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        super().__init__(rng)
+        self.met = 0
+
+    def arrive(self, bench: Workbench, sample: Sample) -> bool:
+        """Before the sample is trained on."""
+        if len(bench.classes) > self.met:
+            assert isinstance(bench, Trainer)
+            self.renew(bench, {int(level) for level in bench.classes.level_of[self.met :]})
+            self.met = len(bench.classes)
+        return super().arrive(bench, sample)
+
+    def renew(self, trainer: Trainer, levels: set[int]) -> None:
+        """Classes have come at these levels."""
+        raise NotImplementedError
+
+
+class FreshMoments(AtNewClasses):
+    """Adam begins anew."""
+
+    def renew(self, trainer: Trainer, levels: set[int]) -> None:
+        """Forget all moments and their age."""
+        trainer.optimizer.restore({"moments": {}})
+
+
+class FreshHeads(AtNewClasses):
+    """The whole head of a level is drawn anew when it grows."""
+
+    def renew(self, trainer: Trainer, levels: set[int]) -> None:
+        """Draw all rows of the levels."""
+        for cls in np.flatnonzero(np.isin(trainer.classes.level_of, list(levels))).tolist():
+            trainer.model.heads.draw(cls)
+
+
+class OneHead(CrossEntropy):
+    """Cross-entropy over the classes of all levels: a label of one level speaks against those of others."""
+
+    def loss(self, bench: Workbench, forward: Forward) -> Tensor:
+        """The mean over the batch."""
+        targets, logits = forward.targets, forward.logits
+        if targets.rows is not None:
+            logits = logits[like(logits, targets.rows)]
+        losses = -logits.log_softmax(1).gather(1, like(logits, targets.classes))
+        if targets.weights is not None:
+            losses = losses * like(logits, targets.weights)
+        return losses.sum(1).mean()
+
+
+def er_fresh_moments(settings: Settings, rng: Generators) -> Recipe:
+    """ER whose Adam begins anew at each new class."""
+    return replace(METHODS["er"](settings, rng), keep=FreshMoments(rng["keep"]))
+
+
+def er_fresh_heads(settings: Settings, rng: Generators) -> Recipe:
+    """ER that draws a level's head anew at each new class of it."""
+    return replace(METHODS["er"](settings, rng), keep=FreshHeads(rng["keep"]))
+
+
+def er_one_head(settings: Settings, rng: Generators) -> Recipe:
+    """ER with one head for the classes of all levels."""
+    return replace(METHODS["er"](settings, rng), minimise=OneHead())
 
 
 def clib_with_rate_of_er(settings: Settings, rng: Generators) -> Recipe:

@@ -154,6 +154,12 @@ def test_the_published_study_is_read_and_nothing_is_run(
     told = capsys.readouterr()
     assert "from the finished runs in results/study.jsonl" in told.err
     assert "| Oracle | **" in told.out
+    assert "4 of 9 runs are not in results/study.jsonl (oracle, pl-fms-t)" in told.err
+    command = "reproduce table2 --preset paper --dataset cifar100 --format csv"  # hours, if it ran
+    assert main(command.split()) == 0
+    told = capsys.readouterr()
+    assert "18 of 18 runs are not in results/paper.jsonl (er, ewc++, bic, rm, clib, pl-fms)" in told.err
+    assert "71.5" in told.out
     chosen = "--methods er,clib --dataset cifar100 --preset study --out results/study.jsonl"
     assert main(f"compare {chosen} --plan".split()) == 0
     assert capsys.readouterr().out.count("finished") == 6

@@ -170,8 +170,29 @@ def test_levels_share_their_samples_and_their_means():
     up = with_children(moments, ties)
     assert up.counts.tolist() == [4, 1, 1, 2, 1]
     assert up.sums[:, 0].tolist() == [16, 8, 2, 14, 10]
-    assert towards_parents(up, ties, 1.0)[:, 0].tolist() == [4, 8, 3, 6, 8]  # z: half 10, half its parent's 6
-    assert towards_parents(up, ties, 0.0)[:, 0].tolist() == up.means[:, 0].tolist()
+    # level 2 goes 1 / (4/3 + 1) of the way, 4/3 the harmonic mean of 1 and 2; level 3 half of it
+    wanted = [4, 8, 4 - 2 * 4 / 7, 4 + 3 * 4 / 7, (10 + 40 / 7) / 2]
+    np.testing.assert_allclose(towards_parents(up, ties, 1.0)[:, 0], wanted)
+    np.testing.assert_allclose(towards_parents(up, ties, 0.0), up.means)
+
+
+def test_a_class_of_many_children_keeps_them():
+    """Most classes of level 2 are of one parent, and some parents have none: "everybody" is taken for it."""
+    rng, right = np.random.default_rng(0), []
+    of = np.array([0] * 8 + [1, 2])
+    for _ in range(3):
+        above = rng.normal(size=(8, 32)) * 0.8
+        centres = above[of] + rng.normal(size=(len(of), 32)) * 0.5
+        one = trainer("slda", size=32)
+        for level, means in ((1, above), (2, centres)):
+            owner = np.tile(np.arange(len(means)), 30)
+            x = (means[owner] + rng.normal(size=(len(owner), 32))).astype(np.float32)
+            one.observe(x, [[(level, f"{level}.{i}")] for i in owner])
+        parents = one.ties().parents
+        for cls, level, label in one.classes:
+            if level == 2:
+                right.append(one.classes.labels[parents[cls]] == f"1.{of[int(label[2:])]}")
+    assert np.mean(right) > 0.95
 
 
 @pytest.mark.parametrize("name", ["slda", "ranpac"])

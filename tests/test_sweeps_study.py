@@ -105,12 +105,39 @@ def test_flat_settings_of_setups_are_still_read() -> None:
 
 def test_what_the_published_causes_changed_can_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(ROOT)
-    study = Study.from_toml(ROOT / "studies" / "causes.toml")
-    own = {run.config.method for run in study if ":" in run.config.method}
-    assert len(own) == 9
+    studies = [Study.from_toml(ROOT / "studies" / f"{name}.toml") for name in ("causes", "er")]
+    own = {run.config.method for study in studies for run in study if ":" in run.config.method}
+    assert len(own) == 9 + 3
     for method in map(find_method, own):  # that they learn well is for the study to say
         follows_the_seed(method)
         continues_from_its_state(method)
+
+
+@pytest.mark.parametrize("name", ["er_fresh_moments", "er_fresh_heads"])
+def test_what_is_renewed_at_a_new_class_and_at_no_other_time(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(ROOT)
+    trainer = Trainer(find_method(f"studies.variants:{name}"), make_settings(**SETTINGS), ImageInputs(16))
+    images = np.zeros((8, 3, 16, 16), np.uint8)
+
+    def learn(level: int, label: str) -> tuple[dict[str, float], np.ndarray]:
+        trainer.observe(images, [[(level, label)]] * len(images))
+        ages = {key: float(value["step"]) for key, value in trainer.optimizer.state()["moments"].items()}
+        return ages, trainer.model.heads.weights[0].detach().numpy().copy()
+
+    learn(1, "a")
+    learn(2, "x")
+    ages, before = learn(1, "a")
+    trainer.recipe.keep.arrive(trainer, trainer.waiting[0] if trainer.waiting else None)  # no class has come
+    assert np.array_equal(trainer.model.heads.weights[0].detach().numpy(), before)
+    trainer._meet(1, "b")
+    trainer.recipe.keep.arrive(trainer, None)
+    after = trainer.model.heads.weights[0].detach().numpy()
+    assert (trainer.optimizer.state()["moments"] == {}) == (name == "er_fresh_moments")
+    assert np.array_equal(after[0], before[0]) == (name == "er_fresh_moments")
+    assert np.array_equal(after[1], before[1])  # the head of level 2 has not grown
+    assert min(ages.values()) > 0
 
 
 def test_a_mixed_up_label_has_its_place_on_the_other_head(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from ramify.methods.clib import FlexibleSettings
 from ramify.reports.data import load_run
 
 ROOT = Path(__file__).parents[1]
-PAGE = (ROOT / "docs" / "reproduction.md").read_text("utf-8")
+PAGE = "".join((ROOT / "docs" / f"{page}.md").read_text("utf-8") for page in ("reproduction", "study"))
 
 
 def test_the_docs_have_the_tables_of_the_published_runs() -> None:

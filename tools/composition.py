@@ -1,4 +1,4 @@
-"""Which levels stay in memory, without a network: docs/reproduction.md.
+"""Which levels stay in memory, without a network: docs/study.md.
 
 A multiple-depth stream over the tree of CIFAR-100 passes through the memories of CLIB and of PL.
 Pseudo-labels are perfect and losses are noise around a trend, so what is left are the rules: who may make
@@ -74,8 +74,10 @@ class Simulated(Workbench):
     def train(self) -> None:
         """An update on a batch of the memory."""
         batch = self.memory.batch(self.memory.sample(BATCH, self.noise))
-        forward = Forward(batch, NOTHING, NOTHING, NOTHING, Targets.of(batch.labels), self.levels, loss=0.0)
-        vars(forward)["predictions"] = self.silence(len(batch))  # instead of working them out from logits
+        silent = torch.full((len(batch), len(self.classes)), torch.nan)  # no votes come from such logits
+        forward = Forward(
+            batch, NOTHING, NOTHING, silent, Targets.of(batch.labels), self.levels, loss=NOTHING
+        )
         self.keep.learned(self, forward)
 
 
@@ -92,6 +94,7 @@ def shares(policy: str, start: str, trend: float, args: argparse.Namespace) -> l
     memory, classes = bench.memory, bench.classes
     for i in range(len(stream)):
         path = [leaf_to[leaves[stream.image[i]]] for leaf_to in to_level]
+        bench.readings.fetch()  # what waits speaks of the classes so far
         cls = classes.meet(int(stream.level[i]), int(stream.label[i]), i)
         known = [classes.find(h, int(c)) for h, c in enumerate(path, 1)]
         keep.offer(bench, Sample(VALUE, tuple(c for c in known if c is not None), cls))

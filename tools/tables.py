@@ -1,4 +1,4 @@
-"""The tables of docs/reproduction.md from the study's runs: ours, and the paper's in brackets.
+"""Tables of docs/reproduction.md and docs/study.md from the study's runs, the paper's figures in brackets.
 
 python tools/tables.py results/study.jsonl
 """

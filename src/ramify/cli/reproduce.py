@@ -51,26 +51,39 @@ def main(argv: list[str]) -> int:
 
 
 def _published(args: argparse.Namespace) -> Path:
-    """results/PRESET.jsonl, if the project has it: it is read, nothing is run. Else a folder for new runs."""
+    """results/PRESET.jsonl, where the project has published runs: it is read, nothing is run.
+
+    Elsewhere, and with a preset of one's own, a folder for new runs.
+    """
     results = Path("results", f"{args.preset}.jsonl")
-    if not results.is_file():
+    if args.preset.endswith(".toml") or not any(results.parent.glob("*.jsonl")):
         return Path("runs/reproduce")
     args.no_run = not args.plan
-    tell(f"from the finished runs in {results}; --out elsewhere to run anew")
+    there = f"from the finished runs in {results}" if results.is_file() else f"there is no {results} so far"
+    tell(f"{there}; --out FOLDER to run anew")
     return results
 
 
 def _table(chosen: Reproduction, out: Path, form: str, to: Path | None) -> None:
     from ramify.reports.reproduced import finished_runs, reproduced_table
 
-    print_or_deliver(reproduced_table(chosen, out), form, to, finished_runs(chosen, out))
+    runs = finished_runs(chosen, out)
+    print_or_deliver(reproduced_table(chosen, out), form, to, runs)
+    missing = {run.name: run.config for run in chosen.study}
+    for run in runs:
+        missing.pop(run.path.name, None)
+    if missing:
+        methods = ", ".join(dict.fromkeys(config.method for config in missing.values()))
+        told = f"{len(missing)} of {len(chosen.study)} runs are not in {out} ({methods})"
+        tell(f"{told}; with --plan they are listed, with --out FOLDER they are done")
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="ramify reproduce",
         description="Do the runs that a table or a figure of the paper needs, and print it with the paper's "
-        "figures beside ours. Runs that are finished are reused, unfinished ones continued.",
+        "figures beside ours. Runs that are finished are reused, unfinished ones continued. Without --out, "
+        "where results/ holds published runs, it is made of these alone and says which are missing.",
     )
     parser.add_argument("artefact", help="table1 to table6, fig4, fig5, fig7, fig8, fig9 or fig10")
     parser.add_argument(

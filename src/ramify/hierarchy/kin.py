@@ -24,11 +24,17 @@ def with_children(moments: Moments, ties: Ties) -> Moments:
 
 
 def towards_parents(moments: Moments, ties: Ties, k: float) -> Tensor:
-    """Means [classes, f], each with that of its parent in it as if `k` features had been seen there."""
-    means, counts = moments.means, moments.counts
+    """Means [classes, f], each with that of its parent in it as if `k` features had been seen there.
+
+    All classes of a level go the same share of the way, that of the harmonic mean of their counts: one that
+    went further than its rivals would lie in their midst, and be answered for them.
+    """
+    means = moments.means
     for level in ties.classes.levels[1:]:
         own = ties.classes.of_level(level)
         tied = torch.from_numpy(own[ties.parents[own] >= 0])
-        above = means[torch.from_numpy(ties.parents)[tied]]
-        means[tied] = above + (means[tied] - above) * (counts[tied] / (counts[tied] + k))[:, None]
+        if len(tied):
+            above = means[torch.from_numpy(ties.parents)[tied]]
+            count = len(tied) / (1 / moments.counts[tied]).sum()
+            means[tied] = above + (means[tied] - above) * (count / (count + k))
     return means

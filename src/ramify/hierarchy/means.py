@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
@@ -64,29 +65,34 @@ class MeanAnswers(Stateful):
 
 
 def ties_of(classes: Classes, means: Floats, floor: float = 1e-4) -> Ties:
-    """The parent of each class, chosen so that its whole path upwards scores best.
+    """The parent of each class, from the mean answers to its samples, as `best_paths` finds it.
 
     What a class's samples get as answers at a coarser level is divided by the mean over all classes of its
-    own level, so that an answer given to everybody ties nobody. Parents come coarsest level first; a
-    candidate's score is the sum over its own path.
+    own level, so that an answer given to everybody ties nobody.
     """
-    parents, support = np.full(len(classes), -1, np.int64), np.zeros(len(classes))
     means = means[: len(classes), : len(classes)]
     means = np.pad(means, [(0, len(classes) - n) for n in means.shape])
-    paths: dict[int, list[int]] = {}
-    for column, level in enumerate(classes.levels):
-        children = classes.of_level(level)
-        paths |= {int(c): [int(c)] for c in children}
-        if not column:
-            continue
-        typical = means[children].mean(0)
-        rivals = classes.of_level(classes.levels[column - 1])
-        for child in children.tolist():
-            if not means[child].any():
-                continue
-            ratio = np.log((means[child] + floor) / (typical + floor))
-            scores = [sum(ratio[a] for a in paths[int(rival)]) for rival in rivals]
-            best = int(rivals[int(np.argmax(scores))])
-            parents[child], support[child] = best, means[child, best]
-            paths[child] = [child, *paths[best]]
+    score = np.zeros_like(means)
+    for level in classes.levels:
+        own = classes.of_level(level)
+        score[own] = np.log((means[own] + floor) / (means[own].mean(0) + floor))
+    return best_paths(classes, score, means)
+
+
+def best_paths(classes: Classes, score: Floats, answers: Floats) -> Ties:
+    """The parent of each class, chosen so that its whole path upwards scores best.
+
+    `score[c, d]` says how well d fits as an ancestor of c. Parents come coarsest level first; a candidate's
+    score is the sum over its own path. A class without answers [class, class] has no parent.
+    """
+    parents, support = np.full(len(classes), -1, np.int64), np.zeros(len(classes))
+    for above, level in pairwise(classes.levels):
+        children, rivals = classes.of_level(level), classes.of_level(above)
+        children = children[answers[children].any(1)]
+        total, path = np.zeros((len(children), len(rivals))), rivals
+        while (path >= 0).any():
+            total += np.where(path >= 0, score[np.ix_(children, path)], 0.0)
+            path = np.where(path >= 0, parents[path], -1)
+        parents[children] = rivals[total.argmax(1)]
+        support[children] = answers[children, parents[children]]
     return Ties(classes, parents, support)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
-import numpy as np
 import torch
 from torch import nn
 
@@ -16,7 +15,7 @@ from ramify.classes import Classes
 from ramify.errors import RamifyError
 from ramify.hierarchy import Ties
 from ramify.hierarchy.kin import towards_parents, with_children
-from ramify.hierarchy.means import ties_of
+from ramify.hierarchy.means import best_paths, ties_of
 from ramify.memory import Nowhere, Sample, Workbench, arrived
 from ramify.memory.workbench import Weights
 from ramify.methods.recipe import Answer, Recipe, method
@@ -38,7 +37,7 @@ class KinSettings(Typed):
 
     children: bool = True
     """Count the samples of a class for its parent in the found tree too."""
-    parents: NotNegative = 20.0
+    parents: NotNegative = 5.0
     """Samples of its own that the mean of its parent in the found tree counts in a class's (not RanPAC)."""
 
 
@@ -69,7 +68,13 @@ class RandumbSettings(Typed):
 
 
 class Solve(Protocol):
-    """From moments to a head; `ties` are None as long as the tree is not found."""
+    """From moments to a head; `ties` are None as long as the tree is not found.
+
+    `sure`: the answers to the mean feature of a class are likelihoods, and not the larger for a class that
+    has more samples.
+    """
+
+    sure: ClassVar[bool]
 
     def __call__(self, moments: Moments, classes: Classes, ties: Ties | None) -> Head:
         """Rows and biases."""
@@ -81,6 +86,7 @@ class Discriminant:
 
     shrinkage: float | None
     kin: KinSettings
+    sure: ClassVar[bool] = True
 
     def __call__(self, moments: Moments, classes: Classes, ties: Ties | None) -> Head:
         """Rows and biases."""
@@ -96,6 +102,7 @@ class Ridge:
     """Ridge regression of the classes' indicators."""
 
     kin: KinSettings
+    sure: ClassVar[bool] = False
 
     def __call__(self, moments: Moments, classes: Classes, ties: Ties | None) -> Head:
         """Rows and biases."""
@@ -162,7 +169,7 @@ class InClosedForm(Answer):
             more = embedded(trainer, waiting) if waiting else ()
             moments = self.gathered.moments(len(trainer.classes), *more)
             head = self.solve(moments, trainer.classes, None)
-            self._ties = _ties(trainer, moments, head)
+            self._ties = _ties(trainer, moments, head, self.solve.sure)
             head = self.solve(moments, trainer.classes, self._ties)
             self._weights = _in_place(trainer, moments, head)
         self._made_at = now
@@ -177,15 +184,22 @@ class InClosedForm(Answer):
         self._made_at = (-1, -1)
 
 
-def _ties(trainer: Trainer, moments: Moments, head: Head) -> Ties:
+def _ties(trainer: Trainer, moments: Moments, head: Head, sure: bool) -> Ties:
+    """The tree in what the head answers to the mean feature of each class.
+
+    The logarithms of `sure` answers are summed up as they are: divided by what is answered to everybody, as
+    `ties_of` does, a class of many children would lose them.
+    """
     rows, biases = head
     logits = moments.means @ rows.T + biases
-    answers = np.zeros(logits.shape)
+    logits[:, moments.counts == 0] = torch.finfo(logits.dtype).min
+    log = torch.zeros_like(logits)
     for level in trainer.classes.levels:
-        own = trainer.classes.of_level(level)
-        answers[:, own] = logits[:, torch.from_numpy(own)].softmax(1).numpy()
-    answers[(moments.counts == 0).numpy()] = 0
-    return ties_of(trainer.classes, answers)
+        own = torch.from_numpy(trainer.classes.of_level(level))
+        log[:, own] = logits[:, own].log_softmax(1)
+    answers = (log.exp() * (moments.counts > 0)[:, None]).numpy()
+    classes = trainer.classes
+    return best_paths(classes, log.numpy(), answers) if sure else ties_of(classes, answers)
 
 
 def _in_place(trainer: Trainer, moments: Moments, head: Head) -> Weights:
