@@ -103,8 +103,8 @@ class Kept(Workbench):
         """An update on 16 stored samples."""
         batch, nothing = self.memory.batch(self.memory.sample(16, self.draw)), torch.zeros(0)
         targets = Targets.of(batch.labels)
-        forward = Forward(batch, nothing, nothing, nothing, targets, self.levels, loss=1.0)
-        vars(forward)["predictions"] = self.predict(len(batch))  # instead of working them out from logits
+        logits = torch.from_numpy(self.draw.random((len(batch), len(self.classes)), np.float32))
+        forward = Forward(batch, nothing, nothing, logits, targets, self.levels, torch.ones(()))
         self.keep.learned(self, forward)
 
 
@@ -122,6 +122,7 @@ def push(samples: int, evaluations: int = PARTS) -> Load:
         start = time.process_time()
         for i in range(first, last):
             at = order[i]
+            kept[-1].readings.fetch()  # what waits speaks of the classes so far
             cls = classes.meet(int(stream.level[at]), int(stream.label[at]), i)
             for one in kept if i % 10 == 0 else kept[:2]:  # PL looks at its candidates: it gets every tenth
                 one.keep.offer(one, Sample(STORED[i % 16], (cls,), cls))

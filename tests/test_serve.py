@@ -468,7 +468,7 @@ def test_labels_change_over_http_and_back(served: tuple[Service, int]) -> None:
         ("/learn?label=saw&level=1&level=2", image(1), 400, "2 levels for 1 labels"),
         ("/learn?label=saw&level=0", image(1), 422, "levels count from 1"),
         ("/learn?label=saw&label=pear&level=2&level=2", image(1), 422, "two labels at one level"),
-        ("/learn?label=nobody+knows", image(1), 422, "is not known; say at which level"),
+        ("/learn?label=nobody+knows", image(1), 422, "is not known; a new one needs its level"),
         ("/learn?label=%20&level=1", image(1), 422, "empty, or has spaces"),
         ("/learn?image=gone&label=saw&level=2", None, 404, "send the file"),
     ],
