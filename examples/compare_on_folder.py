@@ -9,6 +9,7 @@ The same from the command line: ramify compare --methods er,pl-fms --dataset FOL
 from __future__ import annotations
 
 import argparse
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -50,4 +51,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with suppress(KeyboardInterrupt):  # Ctrl-C ends it
+        main()

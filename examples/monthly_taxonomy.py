@@ -11,6 +11,7 @@ label tree that the model has worked out by itself.
 from __future__ import annotations
 
 import argparse
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -57,4 +58,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with suppress(KeyboardInterrupt):  # Ctrl-C ends it
+        main()

@@ -16,6 +16,7 @@ import json
 import math
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
@@ -98,10 +99,11 @@ def main() -> None:
     for image, label, level in stream(dataset, options.samples):
         learner.partial_fit(image, label, level)
         if learner.samples % 100 == 0:
-            print(f"{learner.samples} samples: {learner}", flush=True)
+            print(learner, flush=True)
     if not options.once:
         answering.join()
 
 
 if __name__ == "__main__":
-    main()
+    with suppress(KeyboardInterrupt):  # Ctrl-C ends it
+        main()

@@ -11,6 +11,7 @@ from typing import ClassVar
 import numpy as np
 from torch import Tensor
 
+from ramify.arrays import Ints
 from ramify.memory import (
     Balanced,
     Batch,
@@ -30,7 +31,7 @@ from ramify.networks import Targets
 from ramify.networks.levels import like
 from ramify.randomness import Generators
 from ramify.rehearsal import MemoryOnly
-from ramify.training.cutmix import CutMix, IntArray
+from ramify.training.cutmix import CutMix
 from ramify.training.objectives import CrossEntropy
 from ramify.training.rates import Adaptive, ExponentialReset
 
@@ -69,7 +70,7 @@ class MixedAcross(CutMix):
         classes = np.concatenate([own, self.pasted(bench, own, own[partner])])
         return images, Targets(rows, classes[:, None], 2 * np.concatenate([lam, 1 - lam])[:, None])
 
-    def pasted(self, bench: Workbench, own: IntArray, other: IntArray) -> IntArray:
+    def pasted(self, bench: Workbench, own: Ints, other: Ints) -> Ints:
         """The classes that the pasted images count for."""
         return other
 
@@ -77,7 +78,7 @@ class MixedAcross(CutMix):
 class MixedUp(MixedAcross):
     """The pasted image's class is read on the head of the other image: the n-th class of another level."""
 
-    def pasted(self, bench: Workbench, own: IntArray, other: IntArray) -> IntArray:
+    def pasted(self, bench: Workbench, own: Ints, other: Ints) -> Ints:
         """The class of the own level at the place that the pasted one has in its level."""
         classes = bench.classes
         heads = [classes.of_level(level) for level in classes.level_of[own]]

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
+from ramify.arrays import AnyInts, Ints
 from ramify.classes import Classes
 from ramify.datasets import Dataset, Split
 from ramify.evaluation import metrics
@@ -27,7 +27,7 @@ from ramify.streams import build_stream
 from ramify.taxonomy import Taxonomy
 from tiny_runs import tiny
 
-Table = npt.NDArray[np.int64]
+Table = Ints
 SEVEN = (3, 4, 9, 34, 57, 72, 1010)  # iNaturalist-19's levels: 1,189 classes
 PARTS = 50
 TEST = 2000  # images of an evaluation
@@ -87,7 +87,7 @@ class Kept(Workbench):
         model = Model(torch.nn.Identity(), Heads(1, rng["heads"]))
         super().__init__(model, classes, inputs, SETTINGS.memory_size, columns, rng, torch.device("cpu"))
 
-    def examine(self, slots: npt.NDArray[np.integer]) -> Examination:
+    def examine(self, slots: AnyInts) -> Examination:
         """Made-up losses and predictions."""
         return Examination(slots, self.draw.random(len(slots)), self.predict(len(slots)))
 

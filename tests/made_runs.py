@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from safetensors.numpy import save_file
 
+from ramify.arrays import Ints
 from ramify.evaluation import metrics
 from ramify.evaluation.anytime import Record
 from ramify.runs.config import Config
@@ -32,7 +32,6 @@ EVIL = "<script>alert(1)</script>"
 NASTY = Taxonomy.from_rows(
     [(EVIL, "<img src=x onerror=alert(2)>"), ("\"quoted\" & 'so'", "</style>x"), (EVIL, "]]>")]
 )
-Ints = npt.NDArray[np.int64]
 
 
 def truth_of(tree: Taxonomy, images: int) -> Ints:
@@ -122,6 +121,7 @@ def finish(
         ends = rng.uniform(0, 1, (tree.depth, size)).astype(np.float32)
         ends[: level - 1] = np.nan
         arrays[f"accuracy.{level}"] = ends
+    arrays["probability"] = np.random.default_rng(0).uniform(0.1, 1, truth.shape).astype(np.float32)
     save_file(arrays, folder / "predictions.safetensors")
     accuracy = final or records[-1].accuracy
     result = Result(

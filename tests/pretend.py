@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -31,7 +31,6 @@ import torch
 from torch import Tensor
 from torch.utils import backend_registration
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_flatten, tree_map_only, tree_unflatten
 
 NAME = "pretend"
 CPU = torch.device("cpu")
@@ -137,15 +136,14 @@ class PretendTensor(Tensor):
 
 def run(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """Do on the CPU what is asked of the device, or refuse it."""
-    flat, form = tree_flatten((args, {k: v for k, v in kwargs.items() if k != "pin_memory"}))
-    given = [value for value in flat if isinstance(value, Tensor)]
+    kwargs = {name: value for name, value in kwargs.items() if name != "pin_memory"}
+    given = _tensors((args, *kwargs.values()))
     here = any(isinstance(value, PretendTensor) for value in given)
     target = kwargs.get("device")
     packet = func.overloadpacket
     if packet in PINNING:
         return given[0].clone() if packet is aten._pin_memory else False
     if not here and (target is None or target.type != NAME):
-        args, kwargs = tree_unflatten(flat, form)
         return func(*args, **kwargs)  # nothing to do with the device
     if torch.is_inference_mode_enabled() and func._can_decompose():  # elsewhere torch has done so by now
         with _Mode():
@@ -160,19 +158,41 @@ def run(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         _refuse_mixture(func, args, given)
         if packet in WAITING or (packet in INDEXING and _has_mask(args[1])):
             device_counter.count("to_host", packet)
-    inner_args, inner_kwargs = tree_unflatten([_inner(value) for value in flat], form)
+    inner_args = _each(args, _inner)
+    inner_kwargs = {name: _each(value, _inner) for name, value in kwargs.items()}
     if target is not None:
         inner_kwargs["device"] = CPU
     made = func(*inner_args, **inner_kwargs)
-    known = {
-        id(_inner(value)): value for value in reversed(given)
-    }  # what is written in place stays who it is
+    # what is written in place stays who it is
+    known = {id(_inner(value)): value for value in reversed(given)}
     if any(value.shape != _inner(value).shape for value in given):
         raise NotImplementedError(f"{func} changes the shape of a tensor in place, which {NAME} cannot")
     stays = target is not None and target.type != NAME
-    return tree_map_only(
-        Tensor, lambda t: known[id(t)] if id(t) in known else t if stays else PretendTensor(t), made
-    )
+
+    def outer(value: Any) -> Any:
+        if not isinstance(value, Tensor):
+            return value
+        return known[id(value)] if id(value) in known else value if stays else PretendTensor(value)
+
+    return _each(made, outer)
+
+
+def _tensors(values: Iterable[Any]) -> list[Tensor]:
+    """The tensors among the values of an operation, also of those in lists."""
+    found: list[Tensor] = []
+    for value in values:
+        if isinstance(value, Tensor):
+            found.append(value)
+        elif isinstance(value, list | tuple):
+            found += _tensors(value)
+    return found
+
+
+def _each(value: Any, change: Callable[[Any], Any]) -> Any:
+    """A value, or all of a list, changed: operations know no other trees, and torch's own take long."""
+    if isinstance(value, list | tuple):
+        return type(value)([_each(one, change) for one in value])
+    return change(value)
 
 
 def _inner(value: Any) -> Any:

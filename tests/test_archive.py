@@ -140,7 +140,7 @@ def test_the_commands_take_archives(
     assert main(["export", "mine.jsonl"]) == 0
     assert Path("mine/results.csv").is_file()
     assert main(["import", "mine.jsonl", "--out", "back"]) == 0
-    assert "back: 2 runs written, 0 were there already" in capsys.readouterr().err
+    assert "back: 2 runs written, 0 there already" in capsys.readouterr().err
     for name in open_runs(Path("mine.jsonl")).iterdir():
         assert {path.name for path in Path("back", name.name).iterdir()} == set(FILES)
 
@@ -218,3 +218,21 @@ def test_mistakes_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         assert main(command.split()) == 2, command
         told = capsys.readouterr().err.strip().splitlines()[-1]
         assert said in told
+
+
+def test_a_name_given_under_other_defaults_follows_todays(runs: Path, tmp_path: Path) -> None:
+    archive, lines = tmp_path / "mine.jsonl", []
+    publish(runs, archive)
+    published = archive.read_bytes()
+    for line in map(json.loads, published.splitlines()):
+        if "run" in line:
+            line["run"] = f"{line['run']}0"
+            line["config"]["config"]["kin"]["parents"] = 7.0  # another method's setting: it is never read
+        lines.append(json.dumps(line, separators=(",", ":")) + "\n")
+    archive.write_text("".join(lines))
+    assert unpack(archive, tmp_path / "out") == (2, 0)
+    assert {path.name for path in (tmp_path / "out").glob("*-*")} == {
+        path.parent.name for path in runs.glob("*/result.json")
+    }
+    assert publish(runs, archive) == (0, 2)
+    assert archive.read_bytes() == published

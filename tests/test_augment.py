@@ -318,8 +318,8 @@ def test_updates_made_ahead_learn_what_single_ones_learn(
     rng = np.random.default_rng(0)
     images = rng.integers(0, 256, (40, 3, 16, 16), np.uint8)
     labels = [[(1, i % 2), (2, i % 5)][: 1 + i % 2] if i % 7 else [] for i in range(40)]
-    tiny = {"name": "resnet18", "width": 0.05}
-    settings = make_settings(memory_size=12, batch_size=8, updates_per_sample=2.5, network=tiny)
+    network = {"name": "tiny_runs:three_layers"}
+    settings = make_settings(memory_size=12, batch_size=8, updates_per_sample=2.5, network=network)
     together, seen = Augment.together, []
     monkeypatch.setattr(Augment, "together", lambda *a: seen.append(len(a[3])) or together(*a))
     states = []

@@ -125,12 +125,12 @@ COMMAND_LINES = {
     "option without value": case(f"{RUN} --method", "--method"),
     "sub-command": case("taxonomy shwo x", "shwo", "taxonomy --help"),
     "method": case(f"{RUN} --method ear", "no method 'ear'", "did you mean 'er'?"),
-    "method's module": case(f"{RUN} --method no_such:thing", "no_such:thing", "package.module:name"),
+    "method's module": case(f"{RUN} --method no_such:thing", "no_such:thing", "no_such.py"),
     "method's name": case(f"{RUN} --method os:thing", "os:thing", "package.module:name"),
     "method that is none": case(f"{RUN} --method os:getcwd", "method getcwd failed"),
     "dataset": case(f"{RUN} --dataset gardn", "no dataset 'gardn'", "did you mean 'garden'?"),
     "setup": case(f"{RUN} --setup triple-depth", "no setup 'triple-depth'", "did you mean 'multiple-depth'?"),
-    "setup's module": case(f"{RUN} --setup no_such:thing", "no_such:thing", "package.module:name"),
+    "setup's module": case(f"{RUN} --setup no_such:thing", "no_such:thing", "no_such.py"),
     "setup that is none": case(f"{RUN} --setup os:getcwd", "os:getcwd", "streams.setup"),
     "module that fails": case(f"{RUN} --setup broken:x", "broken:x", "ZeroDivisionError", broken_py="1 / 0"),
     "setting in words": case("stream show --dataset garden --setup i-blurry --n x", "n is 'x'", "float"),
@@ -140,7 +140,9 @@ COMMAND_LINES = {
     "width": case(f"{RUN} --network.width 0", "network.width is 0.0"),
     "memory size 0": case(f"{RUN} --memory-size 0", "memory_size is 0"),
     "memory size in words": case(f"{RUN} --memory-size many", "many"),
-    "memory size beyond the machine": case(f"{RUN} --memory-size 999999999999", "999,999,999,999 samples"),
+    "memory size beyond the machine": case(
+        f"{RUN} --method er --memory-size 999999999999", "999,999,999,999 samples"
+    ),
     "batch size": case(f"{RUN} --batch-size -4", "batch_size is -4"),
     "rate that is no number": case(f"{RUN} --lr nan", "lr is nan"),
     "infinite rate": case(f"{RUN} --lr inf", "lr is inf"),
@@ -191,7 +193,7 @@ CONFIGS = {
     "table of a preset": case(PRESET, "no table 'alle'", "all", a_toml="[alle]\nlr = 1"),
     "preset without tables": case(PRESET, "all", "3", a_toml="all = 3"),
     "table that is no table": case(PRESET, "dataset", a_toml="dataset = 3"),
-    "table in a table": case(PRESET, "method", "er", a_toml="[method]\npl-fms = 3"),
+    "table in a table": case(PRESET, "method", "er", a_toml="[method]\ncanopy = 3"),
     "field of a preset": case(
         PRESET, "no field 'memory_sise'", "did you mean 'memory_size'?", a_toml="[all]\nmemory_sise = 3"
     ),

@@ -38,6 +38,8 @@ from ramify.methods.settings import NetworkSettings
 
 TINY = Settings(memory_size=48, updates_per_sample=1.0, network=NetworkSettings("resnet18", 0.1, "imagenet"))
 WORK = Workload("pl-fms", TINY, classes=(2, 5))
+FEATURES = replace(on_features(classes=(2, 5)), features=64)
+TUNED = replace(fine_tuned(32), settings=replace(fine_tuned().settings, memory_size=16))
 
 
 def test_the_ratio_is_the_median_of_paired_blocks() -> None:
@@ -81,9 +83,9 @@ def test_the_limit_trains_the_methods_own_network(monkeypatch: pytest.MonkeyPatc
 
 
 def test_more_work_costs_more() -> None:
-    sweep = replace(TINY, memory_size=1000, importance=ImportanceSettings("sweep", 1))
+    sweep = replace(TINY, memory_size=800, importance=ImportanceSettings("sweep", 1))
     probe = replace(sweep, importance=ImportanceSettings("probe", 1))
-    slow, fast = (update_ratio(Workload("clib", s, classes=(2, 5)), 3, 8)["ratio"] for s in (sweep, probe))
+    slow, fast = (update_ratio(Workload("clib", s, classes=(2, 5)), 1, 4)["ratio"] for s in (sweep, probe))
     assert slow < 0.7 * fast
 
 
@@ -114,6 +116,12 @@ def test_the_quick_benchmark_prints_and_writes_the_same(monkeypatch, tmp_path, c
     monkeypatch.setattr(table, "sized", lambda pixels: replace(WORK, method="er", image_size=pixels))
     monkeypatch.setattr(table, "SIZES", {64: 8})
     monkeypatch.setattr(table, "kernel_cost", lambda work, blocks, block: kernel_cost(work, 1, block))
+    monkeypatch.setattr(table, "PERIOD", 8)
+    monkeypatch.setattr(table, "on_features", lambda batch=16: FEATURES)
+    monkeypatch.setattr(table, "fine_tuned", lambda: TUNED)
+    monkeypatch.setattr(table, "linear_ratio", lambda work, blocks: linear_ratio(work, 1, 8))
+    monkeypatch.setattr(table, "learning_gain", lambda tuned, work: learning_gain(tuned, work, 1))
+    monkeypatch.setattr(table, "encoding_ratio", lambda work: encoding_ratio(work, 1, 1))
     assert main(["bench", "--quick", "--json", "--out", str(tmp_path / "b.json")]) == 0
     printed = capsys.readouterr().out
     assert printed == (tmp_path / "b.json").read_text()
@@ -128,18 +136,17 @@ def test_the_quick_benchmark_prints_and_writes_the_same(monkeypatch, tmp_path, c
     for found in report["sizes"].values():
         assert min(found["ratio"], found["plain_ratio"], found["per_second"]) > 0
         assert all(0 <= found[share] < 1 for share in ("kernel_share", "plain_kernel_share"))
+    frozen = report["features"]
+    assert all(0 < frozen[f"linear {batch}"]["ratio"] < 5 for batch in (16, 64))
+    assert frozen["gain"]["ratio"] > 1
+    assert frozen["encoding"]["ratio"] > 0.2
 
 
-def test_what_a_frozen_network_saves() -> None:
-    work = replace(on_features(classes=(2, 5)), features=64)
-    assert type(work.mid_stream().trainer.model.backbone) is torch.nn.Identity
-    assert 0 < linear_ratio(work, 1, 8)["ratio"] < 5
-    tuned = replace(fine_tuned(32), settings=replace(fine_tuned().settings, memory_size=16))
-    assert learning_gain(tuned, work, 1)["ratio"] > 1
-    assert encoding_ratio(tuned, 1, 1)["ratio"] > 0.2
-    wide = replace(work, features=1280)
+def test_what_a_stored_feature_takes() -> None:
+    assert type(FEATURES.mid_stream().trainer.model.backbone) is torch.nn.Identity
+    wide = replace(FEATURES, features=1280)
     assert 1 <= bytes_a_sample(wide) <= 1.05
-    assert bytes_a_sample(replace(work, features=8)) > 1.05  # what belongs to a sample is counted
+    assert bytes_a_sample(replace(FEATURES, features=8)) > 1.05  # what belongs to a sample is counted
 
 
 class Parts:

@@ -8,12 +8,15 @@ from scipy.optimize import minimize
 
 from ramify.errors import RamifyError
 from ramify.evaluation.calibration import (
+    area_under_risk_coverage,
     deepest,
     expected_calibration_error,
     fit_calibration,
+    level_sureness,
     reliability,
     risk_coverage,
     stops,
+    sureness,
 )
 
 seeds = st.integers(0, 2**32)
@@ -88,6 +91,28 @@ def test_risk_and_coverage_are_those_of_every_threshold(seed: int, n: int) -> No
     for t, c, r in zip(thresholds, coverage, risk, strict=True):
         assert c == pytest.approx((confidence >= t).mean())
         assert r == pytest.approx((~right[confidence >= t]).mean())
+
+
+@quick
+@given(seeds, st.integers(1, 60), st.integers(1, 4))
+def test_the_area_of_each_level_is_that_of_a_loop_over_images(seed: int, n: int, levels: int) -> None:
+    """With ties, images without an answer and paths that end early."""
+    rng = np.random.default_rng(seed)
+    truth, said = rng.integers(-1, 3, (n, levels)), rng.integers(-1, 3, (n, levels))
+    probability = np.where(said >= 0, rng.integers(1, 6, (n, levels)) / 5, np.nan)
+    found = level_sureness(*sureness(said, truth, probability))
+    for level in range(levels):
+        images = [i for i in range(n) if truth[i, level] >= 0]
+        sure = {i: probability[i, level] if said[i, level] >= 0 else 0 for i in images}
+        risks = []
+        for i in images:
+            answered = [j for j in images if sure[j] >= sure[i]]
+            risks.append(sum(said[j, level] != truth[j, level] for j in answered) / len(answered))
+        if any(sure.values()):
+            assert area_under_risk_coverage(*found[level + 1]) == pytest.approx(sum(risks) / len(risks))
+        else:
+            assert level + 1 not in found
+    assert area_under_risk_coverage(np.empty(0), np.empty(0, bool)) is None
 
 
 @quick

@@ -130,7 +130,8 @@ SMALL = {"ranpac": {"ranpac": {"size": 40}}, "randumb": {"randumb": {"size": 40}
 @pytest.mark.parametrize("name", KEEPING)
 def test_a_model_without_memory_answers_the_same_and_holds_no_sample(name, tmp_path):
     room = 40 if METHODS[name].keeps_stream else 12
-    learner = taught(name, count=36, memory_size=room, **SMALL.get(name, {}))  # some wait for their batch
+    own = {"network": {"name": "tiny_runs:three_layers"}, "memory_size": room} | SMALL.get(name, {})
+    learner = taught(name, count=36, **own)  # some wait for their batch
     asked = images(20, 5)
     if METHODS[name].trains_when_asked:
         with pytest.raises(RamifyError, match=f"{name} needs the stored samples"):
@@ -145,7 +146,7 @@ def test_a_model_without_memory_answers_the_same_and_holds_no_sample(name, tmp_p
         assert all(row.tobytes() not in data for channel in stored for row in channel)
     for word in (b"rosa", b"cellar"):
         assert word not in data
-    shared = Learner.load(tmp_path / "shared")
+    shared = Learner.load(tmp_path / "shared", own_code=True)
     assert not shared.stored()
     assert not shared.history
     for way in ("heads", "path"):
@@ -157,13 +158,14 @@ def test_a_model_without_memory_answers_the_same_and_holds_no_sample(name, tmp_p
         h: t.accuracy for h, t in learner.calibration().items()
     }
     shared.save(tmp_path / "again")  # what it knows of the tree is not lost
-    assert Learner.load(tmp_path / "again").predict(asked, decode="path").labels == told.labels
+    again = Learner.load(tmp_path / "again", own_code=True)
+    assert again.predict(asked, decode="path").labels == told.labels
     shared.partial_fit(images(16, 6), ["fruit", "spade"] * 8, [1, 2] * 8)
     assert "spade" in shared.labels(2)
 
 
 def test_answers_that_need_what_is_stored_are_not_sent_without(tmp_path):
-    learner = taught("gdumb")
+    learner = taught("gdumb", epochs={"count": 1})
     learner.predict(images(2))
     with pytest.raises(RamifyError, match="gdumb needs the stored samples"):
         learner.save(tmp_path, memory=False)

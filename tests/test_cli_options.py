@@ -107,6 +107,7 @@ def test_seeds_are_written_alike_and_options_are_guessed(
         "predict model a.png --confidense 0.9": "did you mean --confidence?",
         "learn a.csv --out m --image-sise=3": "did you mean --image-size?",
         "edit model merge a b --ito c": "did you mean --into?",
+        "compare --methods er --hold.strength 0.3": "did you mean --set hold.strength=VALUE?",
         "run --method mine.py:x": "did you mean 'mine:x'?",
         "run --method tools/mine.py:x": "did you mean 'tools.mine:x'?",
     }.items():

@@ -146,7 +146,7 @@ def test_ridge_is_scikit_learns_with_the_penalty_of_least_generalised_error():
     targets = np.eye(LEAVES)[leaf]
     moments = Moments.of(torch.from_numpy(x), leaf, LEAVES)
     level = [np.arange(LEAVES)]
-    rows, biases = ridge(moments.products, moments.counts.sum(), moments.counts, moments.sums, level)
+    rows, biases = ridge(moments, moments.counts, moments.sums, level)
     assert not biases.any()
     rows64 = x.astype(float)
     errors, fits = [], []
@@ -204,7 +204,7 @@ def test_coarse_classes_learn_from_samples_with_fine_labels_alone(name):
         one = trainer(name, kin={"children": helped, "parents": 20.0 if helped else 0.0})
         pairs = [[(1, f"p{i % 2}")] if k < 12 else [(2, f"c{i}")] for k, i in enumerate(leaf)]
         one.observe(x, pairs)
-        said = one.answer(fresh, {"joint": ("joint", None)})["joint"]
+        said = one.answer(fresh, {"joint": ("joint", None)})["joint"].classes
         right[helped] = np.mean(
             [one.classes.labels[c] == f"p{i % 2}" for c, i in zip(said[:, 0], truth, strict=True)]
         )

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import types
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -96,6 +97,9 @@ def test_images_know_their_files_and_reports_name_them(folders):
     mistake = Mistake(number, ("plant", "fir"), ("animal", "dog"), 2, ("animal", "dog"))
     assert "test/plant/fir/1.png" in str(_paths(mistake, dataset))
     assert "test/plant" not in str(_paths(mistake, None))
+    told = str(_paths(replace(mistake, nearest=((0, "dog"), (len(dataset.train), "fir"))), dataset))
+    assert "stored as dog:" in told
+    assert "stored as" not in str(_paths(replace(mistake, nearest=((len(dataset.train), "fir"),)), dataset))
     assert load_dataset("garden", progress=False).test.names == ()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from pathlib import Path
@@ -16,6 +17,7 @@ from ramify import Learner, RamifyError
 from ramify.classes import Classes
 from ramify.datasets import load_dataset
 from ramify.hierarchy import DECODINGS, Ties, ancestors_in, decode
+from ramify.hierarchy.decode import STRAY
 from ramify.hierarchy.ends import COARSER, FINER, answer_ends
 from ramify.methods.checks import SIZE, Toy
 from ramify.runs.config import Config
@@ -111,7 +113,22 @@ def scores_joint(classes, p, ancestors, level):
     return scores
 
 
-BY_LEVEL = {"heads": scores_heads, "crm": scores_crm, "joint": scores_joint}
+BY_LEVEL = {"heads": scores_heads, "crm": scores_crm}
+
+
+def choices(classes, p, ancestors):
+    """Every choice of one class a level, and the product of scores, less for each that has another parent."""
+    scores = [scores_joint(classes, p, ancestors, level) for level in classes.levels]
+    found = {}
+    for row in itertools.product(*scores):
+        lines = [lineage(classes, ancestors, c) for c in row]
+        strays = sum(
+            lines[k][classes.levels[k - 1]] != row[k - 1] for k in range(1, len(row))
+        )  # None is nobody's child
+        found[row] = math.prod(score[c] for score, c in zip(scores, row, strict=True)) * math.exp(
+            -STRAY * strays
+        )
+    return found
 
 
 def end(classes, p, ancestors):
@@ -188,6 +205,15 @@ def test_a_level_is_read_as_restated(case, way):
             scores = BY_LEVEL[way](classes, p, ancestors, level)
             best = max(scores.values())
             assert scores[int(row[column])] == pytest.approx(best, rel=1e-9, abs=1e-12)
+
+
+@MANY
+@given(answers())
+def test_joint_is_the_best_of_all_choices(case):
+    _, classes, log, ancestors = case
+    for row, p in zip(decode("joint", classes, log, ancestors), np.exp(log), strict=True):
+        scores = choices(classes, p, ancestors)
+        assert scores[tuple(int(c) for c in row)] == pytest.approx(max(scores.values()), rel=1e-9)
 
 
 @MANY
@@ -433,7 +459,7 @@ def test_the_figures_are_of_the_way_that_was_asked_for(way, tmp_path):
     assert other.final_accuracy == result.decoded["heads"]
     saved = load_file(tmp_path / "run" / "predictions.safetensors")
     classes = run.trainer.classes
-    said = run.trainer.answer(run.dataset.test.images, {way: (way, None)})[way]
+    said = run.trainer.answer(run.dataset.test.images, {way: (way, None)})[way].classes
     expected = np.array([*classes.labels, -1])[said]
     np.testing.assert_array_equal(saved["predictions"][:, [h - 1 for h in classes.levels]], expected)
     assert plain.trainer.updates == run.trainer.updates

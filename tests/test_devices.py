@@ -15,22 +15,17 @@ from ramify.methods.guard import EVERY
 from ramify.networks import ImageInputs
 from ramify.statefiles import load_state, save_state
 
-TOY = Toy.stream(36)
-PARTS = [(0, 11, True), (11, 25, False), (25, 36, True)]  # from, to, whether a task ends there
+TOY, BRIEF = Toy.stream(36), Toy.stream(24)
+PARTS = [(0, 7, True), (7, 17, False), (17, 24, True)]  # of BRIEF: from, to, whether a task ends there
 SAVED = 2  # parts learned before the state is saved, with a buffer that is not full
+OFTEN = {"fms": {"T": 6.0, "unit": "samples"}, "bic": {"validation": 0.2, "epochs": 3}}
 AUGMENT = {"padding": 2, "flip": True, "autoaugment": "cifar10", "cutmix": 1.0}
 CPU = torch.device("cpu")
 
 
-@pytest.fixture(params=[True, False], ids=["device", "without float64"])
-def device(request):
-    with pretend.device(float64=request.param) as device:
-        yield device
-
-
 def fresh(name, device, seed=0, **settings):
     """A small learner; one that keeps the whole stream gets a memory for it."""
-    size = {"memory_size": len(TOY.labels) if METHODS[name].offline or METHODS[name].keeps_stream else 24}
+    size = {"memory_size": len(TOY.labels) if METHODS[name].offline or METHODS[name].keeps_stream else 14}
     chosen = make_settings(**(SETTINGS | size | settings))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
@@ -41,14 +36,14 @@ def fresh(name, device, seed=0, **settings):
 
 def learn(learner, parts):
     for start, stop, task_ends in parts:
-        TOY.teach(learner, start, stop)
+        BRIEF.teach(learner, start, stop)
         if task_ends:
             learner.task_end()
 
 
 def learned(learner):
     """Weights, running statistics and answers, as arrays."""
-    answers = learner.predict(TOY.images)
+    answers = learner.predict(BRIEF.images)
     weights = {name: value.detach().cpu().numpy() for name, value in learner.model.state_dict().items()}
     return weights | {"answers": answers}
 
@@ -64,49 +59,54 @@ def through_a_file(learner, path):
     return load_state(path)[0]
 
 
-def check(name, device, path, **settings):
-    """Learn on the CPU, on the device, and with a break in which the learner lies in a file."""
+def check(name, path, number, **settings):
+    """Learn on the CPU, on either device, and with a break in which the learner lies in a file.
+
+    Of tests with an even and an odd number each tries the breaks on one of the devices that the other
+    tries on the other.
+    """
+    settings = OFTEN | settings
     here = fresh(name, CPU, **settings)
     learn(here, PARTS)
     wanted = learned(here)
+    for float64 in (True, False):
+        with pretend.device(float64) as device:
+            there = fresh(name, device, **settings)
+            learn(there, PARTS)
+            assert_same(learned(there), wanted)
+            answers_follow_at_once(name, there, fresh(name, device, seed=5, **settings), wanted, path)
 
-    there = fresh(name, device, **settings)
-    learn(there, PARTS)
-    assert_same(learned(there), wanted)
-
-    for before, after in ((device, device), (CPU, device), (device, CPU)):
-        first, second = fresh(name, before, **settings), fresh(name, after, seed=5, **settings)
-        learn(first, PARTS[:SAVED])
-        second.restore(through_a_file(first, path / "state.safetensors"))
-        learn(second, PARTS[SAVED:])
-        assert_same(learned(second), wanted)
-
-
-@pytest.mark.parametrize("name", METHODS)
-def test_a_method_learns_on_a_device_and_continues_from_a_file(name, device, tmp_path):
-    check(name, device, tmp_path)
-
-
-@pytest.mark.parametrize("name", ["er", "pl-fms-t", "bic"])
-def test_augmentation_works_on_a_device(name, device, tmp_path):
-    check(name, device, tmp_path, augment=AUGMENT)
+            whole = [(device, device)]
+            breaks = whole if float64 is bool(number % 2) else [(CPU, device), (device, CPU)]
+            for before, after in breaks:
+                first, second = fresh(name, before, **settings), fresh(name, after, seed=5, **settings)
+                learn(first, PARTS[:SAVED])
+                second.restore(through_a_file(first, path / "state.safetensors"))
+                learn(second, PARTS[SAVED:])
+                assert_same(learned(second), wanted)
 
 
-@pytest.mark.parametrize("kind", ["sweep", "probe", "first-order"])
-def test_importance_is_followed_on_a_device(kind, device, tmp_path):
-    check("clib", device, tmp_path, importance={"kind": kind, "probe": 8})
-
-
-@pytest.mark.parametrize("name", METHODS)
-def test_answers_follow_a_restored_state_at_once(name, device, tmp_path):
-    first, second = fresh(name, device), fresh(name, device, seed=5)
-    learn(first, PARTS)
-    state = through_a_file(first, tmp_path / "state.safetensors")
-    wanted = learned(first)
-    second.restore(state)
+def answers_follow_at_once(name, first, second, wanted, path):
+    """What a state is restored into answers as the learner that it is of, and learns nothing for it."""
+    second.restore(through_a_file(first, path / "state.safetensors"))
     assert_same(learned(second), wanted)
-    again = first.predict(TOY.images.to(device))  # images that are there already
+    again = first.predict(BRIEF.images.to(first.device))  # images that are there already
     np.testing.assert_array_equal(again, wanted["answers"])
+
+
+@pytest.mark.parametrize(("number", "name"), [*enumerate(METHODS)])
+def test_a_method_learns_on_a_device_and_continues_from_a_file(name, number, tmp_path):
+    check(name, tmp_path, number)
+
+
+@pytest.mark.parametrize(("number", "name"), [(0, "er"), (1, "pl-fms-t"), (2, "bic")])
+def test_augmentation_works_on_a_device(name, number, tmp_path):
+    check(name, tmp_path, number, augment=AUGMENT)
+
+
+@pytest.mark.parametrize(("number", "kind"), [(0, "sweep"), (1, "probe"), (2, "first-order")])
+def test_importance_is_followed_on_a_device(kind, number, tmp_path):
+    check("clib", tmp_path, number, importance={"kind": kind, "probe": 8})
 
 
 def test_an_export_from_a_device_leaves_the_cpu_alone(tmp_path, monkeypatch):

@@ -19,7 +19,7 @@ from ramify.cli import main
 from ramify.learner.history import difference, digest, patched, read_history
 from ramify.learner.relabel import stores
 from ramify.methods import METHODS
-from ramify.methods.checks import same, weights
+from ramify.methods.checks import Toy, same, weights
 from ramify.state import copied
 from ramify.taxonomy import edit as trees
 from test_learner import TOY, learner
@@ -211,6 +211,17 @@ def test_split_labels_are_told_apart_at_once():
     assert np.mean([a == colours[n] for a, n in zip(said, numbers, strict=True)]) > 0.8
 
 
+def test_a_split_is_fitted_to_samples_in_the_window():
+    """Canopy's latest samples are not in memory yet; the edit is theirs, too."""
+    toy = Toy.stream(40, levels=(1,))
+    ours = learner("canopy", memory_size=2000).partial_fit(toy.images, toy.labels, toy.levels)
+    assert ours._trainer.memory.size == 0
+    colours = {s.number: toy.paths[s.number][1] for s in ours.stored(1, "red")}
+    ours.split(1, "red", {name: [n for n, c in colours.items() if c == name] for name in {*colours.values()}})
+    said = ours.predict(toy.images[sorted(colours)]).labels[1]
+    assert np.mean([a == colours[n] for a, n in zip(said, sorted(colours), strict=True)]) > 0.8
+
+
 def test_a_split_by_a_function_and_one_that_leaves_the_label():
     ours = taught("er")
     held = ours.stored(1, "blue")
@@ -327,7 +338,7 @@ MISTAKES = {
     "no edit": (lambda o: o.edit("mrege", level=1), "did you mean merge"),
     "no argument": (lambda o: o.edit("merge", level=1), "missing a required argument: 'labels'; it takes"),
     "nothing to undo": (lambda o: o.undo(), "no edit to take back"),
-    "no ids": (lambda o: o.partial_fit(TOY.images[:2], ["red"] * 2, 1, ids=["a"]), "1 ids were given for 2"),
+    "no ids": (lambda o: o.partial_fit(TOY.images[:2], ["red"] * 2, 1, ids=["a"]), "1 id for 2 images"),
 }
 
 
@@ -410,7 +421,7 @@ def test_the_command(tmp_path, monkeypatch, capsys):
     assert "split red (level 2): warm 1; the others keep it" in edit("split", "red", "--by", "sorted")
     Path("by.csv").write_text(f"sample,label\n{numbers[1]},warm\n")
     edit("split", "red", "--by", "by.csv")
-    assert "relabelled samples" in edit("relabel", f"{numbers[0]}.png", "red")
+    assert "relabelled sample " in edit("relabel", f"{numbers[0]}.png", "red")
     assert "took edit 5 back" in edit("undo")
     assert "weights have learned from them remains" in edit("forget-samples", numbers[0])
     assert "did you mean 'warm'" in edit("rename", "wram", "x", code=2)
@@ -474,3 +485,19 @@ def test_edits_of_trees():
     assert [trees.removed(tree, 2, "z").path(2)] == [("b",)]
     with pytest.raises(RamifyError, match="level 1, which has no parents"):
         trees.moved(tree, 1, "a", "b")
+
+
+def test_what_is_forgotten_before_it_is_trained_on_is_not_counted():
+    """With a window not all that waits is new; the next update comes when a buffer is full of new ones."""
+    ours = learner("canopy", memory_size=96).partial_fit(TOY.images[:42], TOY.labels[:42], TOY.levels[:42])
+    trainer = ours._trainer
+    assert (len(trainer.waiting), trainer.fresh, trainer.buffer_size) == (8, 2, 4)
+    again = learner("canopy", memory_size=96)._trainer
+    again.restore(trainer.state())
+    assert [sample.new for sample in again.waiting] == [sample.new for sample in trainer.waiting]
+    ours.forget_samples([trainer.waiting[0].values["sample"], trainer.waiting[-1].values["sample"]])
+    assert (len(trainer.waiting), trainer.fresh) == (6, 1)
+    updates = ours.updates
+    for count, trained in ((2, False), (1, True)):
+        ours.partial_fit(TOY.images[:count], TOY.labels[:count], TOY.levels[:count])
+        assert (ours.updates > updates) == trained

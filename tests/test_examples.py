@@ -6,6 +6,7 @@ import importlib
 import io
 import json
 import re
+import signal
 import subprocess
 import sys
 import urllib.error
@@ -157,3 +158,25 @@ def test_monthly_taxonomy_on_real_cars(cars64_dir, tmp_path):
     cars = ["--images", str(cars64_dir), "--taxonomy", "stanford-cars", "--size", "32"]
     told = run("monthly_taxonomy.py", *cars, "--per-month", "48", "--test", "20", folder=tmp_path)
     assert "month 2: 48 images" in told
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGINT to send")
+@pytest.mark.parametrize(
+    ("name", "sign"),
+    [
+        ("monthly_taxonomy.py", "month 1"),
+        ("compare_on_folder.py", "er seed 0"),
+        ("serve_while_learning.py", "ask at"),
+    ],
+)
+def test_ctrl_c_ends_an_example_without_a_traceback(name, sign, tmp_path):
+    small = {"monthly_taxonomy.py": ["--per-month", "64"], "compare_on_folder.py": ["--limit", "64"]}
+    command = [sys.executable, "-u", str(EXAMPLES / name), *small.get(name, ["--port", "0"]), "--size", "16"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as it:
+        while sign not in it.stdout.readline():
+            assert it.poll() is None
+        it.send_signal(signal.SIGINT)
+        told = it.communicate(timeout=60)[1]
+    assert "Traceback" not in told

@@ -117,6 +117,9 @@ def test_a_hundred_tasks_go_there_and_back_without_loss(
         main([*ask, "--own-code", "--as", "labelstudio", "--to", str(back)]) == 0
     )  # the same model: no double
     assert json.loads(back.read_text("utf-8")) == again
+    view = ElementTree.parse(tmp_path / "back.xml").getroot()  # calls all by the names of the predictions
+    assert view.find("Taxonomy").attrib == {"name": "kind", "toName": "img"}  # type: ignore[union-attr]
+    assert view.find("Image").attrib == {"name": "img", "value": "$image"}  # type: ignore[union-attr]
 
 
 def test_the_configuration_has_the_tree_as_choices(

@@ -192,7 +192,7 @@ def test_a_study_on_features_finds_its_finished_runs_again(tmp_path, data, capsy
         assert main([*command, *place]) == 0
         said = capsys.readouterr()
         assert said.err.count("started") == started
-        assert "Scale: preset quick, features, 1 updates" in " ".join(said.out.split())
+        assert "Scale: preset quick, features, 1 update a sample" in " ".join(said.out.split())
     run, other = StudyRun(tiny("er", network=FROZEN)), StudyRun(tiny("er", network=FROZEN, memory_size=7))
     run_config(run.config, out / run.name, threads=1, data_dir=data)
     assert StudyFolder(out).result(run) is not None

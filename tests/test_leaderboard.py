@@ -80,6 +80,11 @@ def values(file: str, change: Callable[[dict[str, Any]], object]) -> Callable[[P
             values("result.json", lambda r: r["auc"].update({"1": 0.99})),
             "auc at level 1 is 0.99; the records",
         ),
+        (
+            values("result.json", lambda r: r.update(path_accuracy=0.99)),
+            "path_accuracy is 0.99; accuracy",
+        ),
+        (values("result.json", lambda r: r.update(consistency=0.0)), "path_accuracy is"),
         (values("result.json", lambda r: r.update(samples=10)), "10 in the result"),
         (values("result.json", lambda r: r.update(updates=1)), "1 in the result"),
         (values("result.json", lambda r: r.update(seconds=1.0)), "1 seconds in the result"),
@@ -159,6 +164,19 @@ def test_the_leader_those_as_good_and_those_below_the_floor(tmp_path: Path) -> N
     assert "*floor* |" in row("naive")
     assert "| 91.0±1.00 |" in row("Oracle")
     assert "*ceiling* |" in row("Oracle")
+
+
+def test_rows_of_ones_own_method_tell_its_settings_and_code(tmp_path: Path) -> None:
+    for seed, share in enumerate((0.5, 0.5, 0.25)):
+        path = make_run(tmp_path / f"run-{seed}", method="mine:best", seed=seed, lr=0.002) / "config.json"
+        about = json.loads(path.read_text())
+        about["config"]["mine"] = {"share": share, "least": 3}
+        about |= {"code": {"mine": "b" if seed else "a"}, "started": f"2026-01-0{seed + 1}"}
+        path.write_text(json.dumps(about))
+    page = leaderboard(load_runs([tmp_path]))
+    assert re.search(r"\| mine:best \(.*lr 0.002.*, mine.share 0.5, mine.least 3\) \| 2 \|", page)
+    assert re.search(r"\| mine:best \(.*mine.share 0.25, mine.least 3\) \| 1 \|", page)
+    assert "Not all runs are of one code (mine differs); of older code: run-0." in page
 
 
 def test_tables_of_reports_mark_floors_ceilings_and_what_is_below(tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ WRONG = {
     "no file": (["nowhere.png"], ["a"], 1, "nowhere.png"),
     "list of arrays": ([np.zeros((8, 8, 3), np.uint8)], ["a"], 1, "np.stack"),
     "one label": (TOY.images[:2], "ab", 1, "list"),
-    "too few labels": (TOY.images[:2], ["a"], 1, "2 images and 1 labels"),
+    "too few labels": (TOY.images[:2], ["a"], 1, "2 images and 1 label were"),
     "float label": (TOY.images[:1], [1.5], 1, "strings or integers"),
     "bool label": (TOY.images[:1], [True], 1, "strings or integers"),
     "two kinds": (TOY.images[:2], ["a", 1], 1, "one kind"),

@@ -153,6 +153,8 @@ def test_naming_the_network_allows_that_code_and_no_other(tmp_path: Path) -> Non
     Learner("er", image_size=16, network={"name": "resnet18", "width": 0.05}).save(tmp_path / "plain")
     with pytest.raises(RamifyError, match="was made with resnet18, not with code of your own"):
         Learner.load(tmp_path / "plain", network=NETWORK)
+    with pytest.raises(RamifyError, match=r"was made with resnet18, .* leave out the network"):
+        Learner.load(tmp_path / "plain", network=ToyNetwork())
 
 
 def test_a_run_with_a_network_of_ones_own_opens_where_its_code_is_named(

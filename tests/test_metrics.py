@@ -13,6 +13,7 @@ from ramify.evaluation.metrics import (
     class_accuracy,
     consistency,
     either_accuracy,
+    farthest,
     forgetting,
     level_accuracy,
     mistake_severity,
@@ -144,3 +145,15 @@ def test_no_answers_at_all_is_a_clear_error() -> None:
     tree = Taxonomy.from_rows([("a", "b"), ("a", "c")])
     with pytest.raises(RamifyError, match="train the model"):
         consistency(np.full((3, 2), -1), tree)
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 2**32), st.integers(1, 40), st.integers(1, 6))
+def test_the_farthest_mistakes_are_one_of_each_path(seed: int, n: int, most: int) -> None:
+    rng = np.random.default_rng(seed)
+    heights, truth, then = rng.integers(-1, 4, n), rng.integers(0, 3, (n, 2)), rng.integers(0, 3, n)
+    found: list[int] = []
+    for i in sorted(range(n), key=lambda i: (-heights[i], then[i])):
+        if heights[i] > 0 and all((truth[i] != truth[j]).any() for j in found):
+            found.append(i)
+    assert farthest(heights, truth, most, then).tolist() == found[:most]

@@ -11,6 +11,7 @@ import pytest
 
 from made_runs import make_run
 from ramify.cli import main
+from ramify.errors import RamifyError
 from ramify.owncode import source_digest
 from ramify.reports.data import load_runs
 from ramify.reports.html import report_html
@@ -18,9 +19,10 @@ from ramify.reports.words import mixed_code
 from ramify.runs import run_config
 from ramify.runs.checkpoint import Checkpoints
 from ramify.runs.code import changed_code
+from ramify.runs.config import read_config
 from ramify.runs.run import Run
 from ramify.sweeps.experiments import ARTEFACTS, Reproduction
-from ramify.sweeps.study import Study
+from ramify.sweeps.study import Study, StudyRun
 from ramify.typed import to_dict
 from sweeping import TOML
 from tiny_runs import tiny
@@ -120,6 +122,10 @@ def test_a_sweep_names_runs_of_changed_code_and_runs_them_again_when_asked(
     assert results() == first
     assert main([*command, "--plan"]) == 0
     assert "finished (code changed since)" in capsys.readouterr().out
+    assert main([*command, "--plan", "--rerun", "changed"]) == 0
+    planned = capsys.readouterr().out
+    assert "1 of 2 runs to do" in planned
+    assert "finished (code changed since)" not in planned
     assert main([*command, "--rerun", "changed"]) == 0
     again = results()
     assert {name for name in first if first[name] != again[name]} == {own}
@@ -156,6 +162,35 @@ def test_a_run_that_is_continued_with_other_code_says_so(
     about = json.loads((desk / "run" / "config.json").read_text())
     assert about["resumed"][0]["code"]["mine"] != about["code"]["mine"]
     assert changed_code(about, about["code"]) == ["mine"]  # neither code is that of the whole run
+
+
+SETTINGS = """
+from dataclasses import dataclass
+from ramify.methods import METHODS, method
+
+@dataclass(frozen=True)
+class Own:
+    share: float = 0.5
+    ways: tuple[str, ...] = ("a",)
+    least: int | None = None
+
+@method("with_settings", settings=Own)
+def with_settings(settings, rng):
+    return METHODS["er"](settings, rng)
+"""
+
+
+@pytest.mark.parametrize("share", [0.5, 0.25])
+def test_a_name_does_not_depend_on_whether_the_code_is_imported(desk: Path, share: float) -> None:
+    (desk / "with_settings.py").write_text(SETTINGS)
+    method = "with_settings:with_settings"
+    study = Study.of("own", {"method": [method]}, {"dataset": "garden", "with_settings.share": share})
+    (run,) = study
+    values = json.loads(json.dumps(to_dict(run.config)))
+    for own_code in (False, True):
+        assert StudyRun(read_config(values, "config.json", own_code)).name == run.name
+    with pytest.raises(RamifyError, match=r"is not for er, .* \[\[block\]\] of their own"):
+        Study.of("own", {"method": ["er", method], "with_settings.share": [0.5, 0.25]})
 
 
 def test_tables_and_reports_name_runs_of_another_code(tmp_path: Path) -> None:

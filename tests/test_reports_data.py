@@ -37,6 +37,10 @@ def test_a_real_run_is_read_back(tmp_path: Path) -> None:
         by_class = run.answers.class_accuracy[int(level)][-1]
         truth = run.answers.truth[:, column]
         assert np.allclose(by_class, [right[truth == c].mean() for c in range(run.tree.sizes[column])])
+        picked = run.answers.probability[:, column]
+        assert ((picked > 0) & (picked <= 1)).all()
+        risks = [1 - right[picked >= least].mean() for least in picked]
+        assert given.aurc[level] == pytest.approx(np.mean(risks), abs=1e-6)
         stored = [sum(record.memory_classes[level]) for record in run.records if level in record.memory]
         assert stored == [record.memory[level] for record in run.records if level in record.memory]
 
@@ -152,6 +156,16 @@ REFUSED: list[tuple[Damage, str]] = [
     (answers(predictions=np.zeros((60, 3))), "must be whole numbers [n, 3]"),
     (answers(predictions=np.zeros((59, 3), np.int16)), "59 predictions for 60 images"),
     (answers(predictions=np.zeros((60, 2), np.int16)), "must be whole numbers [n, 3]"),
+    (answers(probability=np.ones((60, 2), np.float32)), "probability is float32 (60, 2); it must be floats"),
+    (
+        answers(mistakes=np.zeros(2, int), nearest=np.zeros((1, 3, 3), int)),
+        "mistakes (2,) and nearest (1, 3, 3)",
+    ),
+    (answers(mistakes=np.zeros((1, 2), int), nearest=np.ones((1, 1, 2, 1, 3), int)), "whole numbers [m]"),
+    (answers(mistakes=np.array([60]), nearest=np.ones((1, 3, 3), int)), "mistakes has images"),
+    (answers(mistakes=np.array([0]), nearest=np.full((1, 3, 3), 9)), "levels that are not there"),
+    (answers(mistakes=np.array([0]), nearest=np.array([[[0, 1, 2]]])), "nearest has classes"),
+    (answers(probability=np.full((60, 3), np.nan)), "probability has answers outside 0..1"),
     (answers(truth=np.full((60, 3), -2)), "does not have"),
     (answers(accuracy_1=np.zeros(2)), "must be floats [tasks, 2]"),
     (answers(accuracy_2=np.zeros((3, 3))), "must be floats [tasks, 4]"),
@@ -194,6 +208,18 @@ def test_figures_can_be_passed_on_without_the_answers(tmp_path: Path) -> None:
     assert load_run(folder).answers is None
     report_run(folder)
     assert (folder / "report.html").is_file()
+
+
+def test_answers_that_were_kept_without_their_probabilities_are_read(tmp_path: Path) -> None:
+    kept, older = make_run(tmp_path / "kept"), make_run(tmp_path / "older")
+    answers(probability=None)(older)
+    given = load_run(older).answers
+    assert given.probability is None
+    np.testing.assert_array_equal(given.predictions, load_run(kept).answers.predictions)
+    for folder in (kept, older):
+        report_run(folder)
+    assert "risk–coverage" in (kept / "report.html").read_text()
+    assert "risk–coverage" not in (older / "report.html").read_text()
 
 
 def test_a_line_that_is_being_written_is_left_for_later(tmp_path: Path) -> None:

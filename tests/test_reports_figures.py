@@ -90,12 +90,12 @@ def test_every_drawing_is_whole_and_inside_its_frame(scenario: Scenario) -> None
                 assert start + length <= w + 1, (name, text.text)
                 assert 0 <= float(text.get("y") or 0) <= h, (name, text.text)
     kinds = {name.split("-")[0] for name in names}
-    assert kinds == {"anytime", "compute", "tree", "hierarchy", "confusion", "memory"}
+    assert kinds == {"anytime", "compute", "tree", "hierarchy", "confusion", "sureness", "memory"}
 
 
 def test_files_are_written_as_svg_and_png(scenario: Scenario, tmp_path: Path) -> None:
     paths = write_figures(scenario.runs[:1], tmp_path / "svg")
-    assert len(paths) == 6
+    assert len(paths) == 7
     assert all(ET.parse(path) for path in paths)
     pytest.importorskip("resvg_py", reason="PNG figures need the extra `report`")
     (_, drawing), *_ = drawings(scenario)

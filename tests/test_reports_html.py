@@ -17,6 +17,7 @@ import pytest
 from browsers import chromium, looking_at
 from made_runs import EVIL, NASTY, make_run, study
 from ramify.cli import main
+from ramify.methods.closed_form import KinSettings
 from ramify.reports.data import load_runs
 from ramify.reports.html import report_html
 from ramify.reports.write import write_report
@@ -117,6 +118,8 @@ def test_settings_that_differ_are_shown(tmp_path: Path) -> None:
     assert "Settings that differ" in text
     assert "123" in text
     assert "456" in text
+    make_run(tmp_path / "c", "er", memory_size=456, kin=KinSettings(parents=7.0))  # which er does not read
+    assert "Settings that differ" not in report_html(load_runs([tmp_path / "b", tmp_path / "c"]))
 
 
 def test_a_run_just_begun_has_a_report(tmp_path: Path) -> None:
@@ -129,8 +132,10 @@ def test_images_of_mistakes_come_from_the_dataset_that_was_learned(tmp_path: Pat
     run_config(tiny("er"), tmp_path / "run", threads=1)
     assert main(["report", str(tmp_path / "run"), "--figures", str(tmp_path / "figures")]) == 0
     text = (tmp_path / "run" / "report.html").read_text()
-    assert text.count('<img src="data:image/png') >= 4
-    assert len(list((tmp_path / "figures").glob("*.svg"))) == 6
+    mistakes = text.count('alt="test image')
+    assert mistakes >= 4
+    assert text.count("taught as") == 2 * 3 * mistakes  # three stored images each, in `alt` and `title`
+    assert len(list((tmp_path / "figures").glob("*.svg"))) == 7
     facts = json.loads((tmp_path / "run" / "config.json").read_text())
     facts["dataset"]["fingerprint"] = "another"
     (tmp_path / "run" / "config.json").write_text(json.dumps(facts))

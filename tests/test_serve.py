@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import logging
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -203,7 +207,7 @@ def test_the_queue_has_an_end_and_a_bad_label_is_refused_before_the_journal(tmp_
         teaching = Teaching(learner(), folder, most=2, idle=None)  # not started: nothing leaves the queue
         for number in range(2):
             teaching.accept(taught(number))
-        with pytest.raises(Full, match="2 samples wait"):
+        with pytest.raises(Full, match="2 samples in the queue"):
             teaching.accept(taught(2))
         bad = Taught(taught(1).pixels, ((1, " fruit"),))
         with pytest.raises(RamifyError, match="spaces at its ends"):
@@ -465,7 +469,7 @@ def test_labels_change_over_http_and_back(served: tuple[Service, int]) -> None:
         ("/predict?decode=magic", image(1), 400, "use one of heads, path"),
         ("/learn", image(1), 400, "no label"),
         ("/learn?label=saw&level=x", image(1), 400, "not a whole number"),
-        ("/learn?label=saw&level=1&level=2", image(1), 400, "2 levels for 1 labels"),
+        ("/learn?label=saw&level=1&level=2", image(1), 400, "2 levels for 1 label"),
         ("/learn?label=saw&level=0", image(1), 422, "levels count from 1"),
         ("/learn?label=saw&label=pear&level=2&level=2", image(1), 422, "two labels at one level"),
         ("/learn?label=nobody+knows", image(1), 422, "is not known; a new one needs its level"),
@@ -549,8 +553,47 @@ def test_a_token_is_needed_where_one_is_set(tmp_path: Path) -> None:
             assert (status, b"This is not the token" in page) == (401, True)
             assert ask(port, "GET", "/?token=secret", raw=True)[0] == 303
             assert ask(port, "GET", "/assets/page.css", raw=True)[0] == 200
+            assert ask(port, "GET", "/health") == (200, {"status": "ok"})  # probes know no token
+            assert ask(port, "GET", "/health", Authorization="Bearer secret")[1]["samples"] == 0
+            service.teaching.save_error = "/home/rosa is full"
+            assert ask(port, "GET", "/health") == (503, {"status": "failing"})
+            service.teaching.save_error = None
             found = [ask(port, "GET", "/health", Authorization="Bearer secret")[0] for _ in range(60)]
             assert 429 in found
+
+
+def test_a_token_stands_in_no_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    folder = ModelFolder(tmp_path / "model")
+    with caplog.at_level(logging.DEBUG), folder.locked():
+        logging.getLogger("ramify").setLevel(logging.DEBUG)
+        try:
+            with running(Service(learner(), folder), token="secret-7") as port:
+                ask(port, "GET", "/?token=secret-7", raw=True)
+                ask(port, "GET", "/tree?keep=0&Token=secret-7")
+                ask(port, "GET", "/tree", Authorization="Bearer secret-7")
+        finally:
+            logging.getLogger("ramify").setLevel(logging.NOTSET)
+    assert "GET /?token=…" in caplog.text
+    assert "secret-7" not in caplog.text
+
+
+def test_only_a_token_that_was_made_up_is_told(tmp_path: Path) -> None:
+    port = free_port()
+    with begun(tmp_path / "model") as model:
+        own = ["--port", str(port), "--token", "secret-7", "-v"]
+        command = [sys.executable, "-m", "ramify", "serve", str(model), *own]
+        server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        assert server.stderr is not None
+        told = server.stderr.readline()
+        assert "serving" in told
+        while server.poll() is None:
+            with suppress(OSError):
+                assert ask(port, "GET", "/?token=secret-7", raw=True)[0] == 303
+                break
+        server.terminate()
+        told += server.communicate(timeout=60)[1]
+    assert "GET /" in told
+    assert "secret-7" not in told
 
 
 def test_samples_are_taught_by_many_at_once_and_none_is_lost_when_it_is_killed(tmp_path: Path) -> None:

@@ -173,10 +173,13 @@ def test_a_frozen_network_says_why_and_a_given_tree_holds_parents_that_were_not_
         device="cpu",
     )
     images = np.stack([photo(c, seed, 16) for seed in range(3) for c in COLOURS.values()])
-    learner.partial_fit(images, [fine for _ in range(3) for _, fine in COLOURS])
+    fine = [label for _ in range(3) for _, label in COLOURS]
+    learner.partial_fit(images, fine, ids=[f"{label}/{n}.png" for n, label in enumerate(fine)])
+    learner.relabel("apple/0.png", "lime")
     with serving(learner, tmp_path / "frozen") as (_, url), looking_at(browser, url) as page:
         page.locator(".tree summary", has_text="fruit").click()
         page.locator(".tree details", has_text="fruit").get_by_text("lime", exact=True).wait_for()
+        page.get_by_text("relabelled a sample as lime", exact=True).wait_for()
         page.evaluate(DROP, ["lime.png", list(png(photo(COLOURS["fruit", "lime"], 9)))])
         page.get_by_text("Is this right?").wait_for()
         page.keyboard.press("w")
@@ -185,6 +188,7 @@ def test_a_frozen_network_says_why_and_a_given_tree_holds_parents_that_were_not_
         assert len(told) == 8
         assert {text.split("\n")[0] for text in told} == {"apple", "lime", "saw"}
         assert page.locator(".reasons img").count() == 0  # features are stored, no images
+        assert all(text.split("\n")[1].endswith(".png") for text in told)  # their names say which
 
 
 def test_a_label_is_merged_and_that_is_taken_back(browser: Any, served: tuple[Service, str]) -> None:

@@ -239,7 +239,7 @@ def test_an_interrupted_call_leaves_what_was_noted_with_those_that_wait():
     with pytest.raises(KeyboardInterrupt):
         toy.teach(trainer, 7, 8)
     assert len(trainer.waiting) == 4
-    assert all(set(one.values) == {"answers", "when"} for one in trainer.waiting)
+    assert all(set(one.values) == {"answers", "when", "sample"} for one in trainer.waiting)
     state = through_a_file(trainer)
     other = learner(Method("keeping", keeping), toy, seed=3)
     other.restore(state)

@@ -18,6 +18,7 @@ from ramify.classes import Classes
 from ramify.cli import main
 from ramify.datasets import load_dataset
 from ramify.errors import RamifyError
+from ramify.hierarchy.decode import Said
 from ramify.reports.data import load_run
 from ramify.runs import run_config
 from ramify.runs.run import Run
@@ -339,7 +340,8 @@ def test_a_run_on_a_drift_stream_has_the_truth_of_the_moment(tmp_path: Path) -> 
         classes = Classes()
 
         def answer(self, images: Any, readings: Any) -> dict[str, Any]:
-            return dict.fromkeys(readings, numbers)
+            ranking = np.tile(self.classes.of_level(2), (len(images), 1))
+            return dict.fromkeys(readings, Said(numbers, np.ones(numbers.shape), ranking))
 
     numbers = np.stack(
         [[Knows.classes.meet(h, int(c), 0) for c in column] for h, column in enumerate(paths.T, 1)], 1

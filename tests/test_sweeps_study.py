@@ -60,6 +60,7 @@ def test_the_name_follows_from_the_config_alone_and_can_be_read() -> None:
 
 def test_names_are_those_of_earlier_versions() -> None:
     first = Config(
+        method="pl-fms",
         importance=ImportanceSettings("sweep"),
         pl=PseudoLabelSettings(exact=True),
         fms=FlexibleSettings(unit="samples"),
@@ -222,7 +223,7 @@ def test_a_folder_belongs_to_the_study_whose_runs_it_holds(tmp_path: Path) -> No
     study = Study.of("one", {"seed": [0, 1]})
     folder.check(study)  # a new folder is anybody's
     folder.write(study)
-    folder.check(Study.of("one", {"seed": [1, 2], "method": ["pl-fms", "er"]}))  # grown
+    folder.check(Study.of("one", {"seed": [1, 2], "method": ["canopy", "er"]}))  # grown
     with pytest.raises(RamifyError, match="belongs to another study, 'one'"):
         folder.check(Study.of("two", {"seed": [5]}))
     (tmp_path / "home").mkdir()

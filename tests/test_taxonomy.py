@@ -87,11 +87,6 @@ def test_common_ancestors_and_statistics(rows: list[tuple[str, ...]]) -> None:
     assert heights.tolist() == [
         [0 if a == b else height(a[: common(a, b)], rows) for b in rows] for a in rows
     ]
-    levels, classes = tree.lca(every[:, None], every)
-    assert levels.tolist() == [[common(a, b) for b in rows] for a in rows]
-    for a, b in combinations(range(tree.leaves), 2):
-        name = tree.names(levels[a, b])[classes[a, b]] if levels[a, b] else None
-        assert name == (rows[a][levels[a, b] - 1] if common(rows[a], rows[b]) else None)
     nodes = {row[: h + 1] for row in rows for h in range(len(row))}
     inner = {node[:-1] for node in nodes}
     assert tree.nodes == len(nodes)

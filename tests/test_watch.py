@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import sys
 import threading
@@ -21,6 +22,7 @@ from made_runs import SMALL, make_run
 from ramify.cli import main
 from ramify.errors import RamifyError
 from ramify.reports.data import load_run
+from ramify.reports.series import scenarios
 from ramify.reports.words import Progress
 from test_reports_html import EVIL, NASTY
 
@@ -210,6 +212,15 @@ def test_runs_that_failed_are_shown_with_their_reason(tmp_path: Path) -> None:
     make_run(early / "run")
     (early / "run" / "result.json").rename(early / "result.json")
     assert "photos" not in folder.view()
+
+
+def test_one_method_has_no_heading_without_a_choice_and_no_line_twice(tmp_path: Path) -> None:
+    make_run(tmp_path / "one")
+    text = re.sub(r"<script.*?</script>", "", Folder(tmp_path).view(), flags=re.S)
+    assert "Confusion" in text
+    assert not re.search(r"</h3>\s*<div[^>]*>\s*<h3", text)
+    title = scenarios([load_run(tmp_path / "one")])[0].title
+    assert text.count(title) == 1, text[:2000]
 
 
 def test_a_young_run_has_no_empty_headings(tmp_path: Path) -> None:

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
+from ramify.arrays import Floats, Ints
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,10 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
+from ramify.arrays import Ints
 from ramify.errors import RamifyError
 from ramify.state import Stateful
-
-Ints = npt.NDArray[np.int64]
 
 
 class Classes(Stateful):

@@ -36,8 +36,11 @@ def find_named(name: str, known: Mapping[str, Any], what: str) -> Any:
     try:
         return getattr(importlib.import_module(module), attribute)
     except Exception as error:  # whatever a user's own module does
+        todo = "give package.module:name"
+        if isinstance(error, ModuleNotFoundError) and error.name == module.partition(".")[0]:
+            todo = f"go to the folder that has {error.name}.py, or install it"
         raise RamifyError(
-            f"{what} {name!r} cannot be imported ({type(error).__name__}: {error}); give package.module:name"
+            f"{what} {name!r} cannot be imported ({type(error).__name__}: {error}); {todo}"
         ) from error
 
 

@@ -5,10 +5,9 @@ Whoever is given them after that does not look again: test images may be a memor
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy.typing as npt
-
+from ramify.arrays import Array
 from ramify.errors import RamifyError
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ IMAGENET_MEAN: Channels = (0.485, 0.456, 0.406)
 IMAGENET_STD: Channels = (0.229, 0.224, 0.225)
 
 
-def check_values(images: npt.NDArray[Any] | Tensor) -> None:
+def check_values(images: Array | Tensor) -> None:
     """Refuse uint8 images [n, …] that are cut-off floats: the largest value of several images is 1.
 
     Dark images, all 0, are images; so is one alone, which says too little.

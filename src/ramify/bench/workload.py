@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ramify.arrays import Ints
 from ramify.methods import METHODS, Settings, Trainer, make_settings
 from ramify.methods.clib import ImportanceSettings
 from ramify.networks import FeatureInputs, ImageInputs, build_backbone, feature_backbone, feature_size
@@ -84,9 +85,7 @@ class MidStream:
         self.trainer.settings = work.settings
         self.trainer.credit = 0.0
 
-    def observe(
-        self, rows: np.ndarray[tuple[int], np.dtype[np.int64]], labels: list[int], levels: list[int]
-    ) -> None:
+    def observe(self, rows: Ints, labels: list[int], levels: list[int]) -> None:
         """Hand over some images, as a run does."""
         pairs = [[pair] for pair in zip(levels, labels, strict=True)]
         if self.trainer.method.told_paths:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ramify.errors import RamifyError
 
 if TYPE_CHECKING:
+    from ramify.learner import Learner
     from ramify.learner.asking import Answer, Told
 
 KINDS = (".csv", ".json", ".jsonl", ".parquet", ".html")
@@ -39,7 +40,9 @@ def line(answer: Answer, levels: Sequence[int], one_path: bool) -> str:
     if answer.error is not None:
         return f"{answer.image}: cannot be used: {answer.error}"
     told = {
-        h: answer.top.get(h) or [answer.levels[h]] for h in levels if h in answer.levels or h in answer.top
+        h: answer.top.get(h) or [(answer.levels[h][0], answer.share(h))]
+        for h in levels
+        if h in answer.levels or h in answer.top
     }
     words = {h: ", ".join(f"{label} {value:.2f}" for label, value in best) for h, best in told.items()}
     new = next((h for h in levels if h in answer.new), None)  # what looks new there, does below as well
@@ -54,11 +57,24 @@ def line(answer: Answer, levels: Sequence[int], one_path: bool) -> str:
     return f"{answer.image}: {text}{_why(answer)}"
 
 
+def figures(learner: Learner, levels: Sequence[int], top: bool) -> str:
+    """What the figure after a label is: a share of right answers where the log knows it."""
+    from ramify.learner.prequential import LEAST
+
+    known = learner._trainer.log.fitted(learner._trainer.classes)[0]
+    sure, raw = [h for h in levels if h in known], [h for h in levels if h not in known]
+    if top or not sure:
+        about = "" if top else f": no level has {LEAST} answers in its log, to tell how often such are right"
+        return f"the figures are the heads' own probabilities, not calibrated{about}"
+    rest = f"; of level {', '.join(map(str, raw))} the head's own probability" if raw else ""
+    return f"the figures are the share of such answers that was right before learning{rest}"
+
+
 def _why(answer: Answer) -> str:
     """A line for each stored image that is like it."""
     found = (" > ".join(str(label) for _, label in sorted(r.labels.items())) for r in answer.reasons)
     return "".join(
-        f"\n    like a stored {label} ({reason.similarity:.2f})"
+        f"\n    like {reason.name}: {label} ({reason.similarity:.2f})"
         for label, reason in zip(found, answer.reasons, strict=True)
     )
 
@@ -81,7 +97,13 @@ def as_dict(answer: Answer, levels: Sequence[int]) -> dict[str, Any]:
         about["new"] = list(answer.new)
     if answer.reasons:
         about["why"] = [
-            {"labels": reason.labels, "similarity": round(reason.similarity, 4), "agrees": reason.agrees}
+            {
+                "sample": reason.number,
+                "id": reason.id,
+                "labels": reason.labels,
+                "similarity": round(reason.similarity, 4),
+                "agrees": reason.agrees,
+            }
             for reason in answer.reasons
         ]
     return about

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ramify.cli.logs import tell, warn
 from ramify.errors import RamifyError
+from ramify.plural import counted
 
 if TYPE_CHECKING:
     from ramify.learner import Learner
@@ -25,8 +26,8 @@ def answer_as(args: argparse.Namespace, learner: Learner, question: Question) ->
     bad = [answer for answer in answers if answer.error is not None]
     for answer in bad:
         warn(f"{answer.image}: cannot be used: {answer.error}")
-    told = f"; {len(bad):,} images cannot be used" if bad else ""
-    tell(f"{sum(bool(a.levels) for a in answers):,} answers are in {args.to}{told}")
+    told = f"; {counted(len(bad), 'image')} cannot be used" if bad else ""
+    tell(f"{args.to} has {counted(sum(bool(a.levels) for a in answers), 'answer')}{told}")
     return 1 if bad else 0
 
 
@@ -49,15 +50,15 @@ def _tasks(args: argparse.Namespace, learner: Learner, question: Question) -> li
         files = [(path, root / path) for path in paths]
     else:
         files = list(named_images(args.images, begin))
-        tasks = labelstudio.new_tasks(path for path, _ in files)
+        tasks, field = labelstudio.new_tasks(path for path, _ in files), labelstudio.OBJECT
     answers = list(ask(learner, files, question))
     tree = learner.taxonomy or (learner.hierarchy() if learner.levels else None)
-    version = f"{args.model.resolve().name} ({learner.samples} samples)"
+    version = f"{args.model.resolve().name} ({counted(learner.samples, 'sample')})"
     done = labelstudio.with_answers(tasks, answers, learner.taxonomy, version, args.control)
     write_atomic(to, json.dumps(done, indent=1, ensure_ascii=False) + "\n")
     if tree is not None:
-        config = to.with_suffix(".xml")
-        write_atomic(config, labelstudio.labelling_config(tree))
+        config, names = to.with_suffix(".xml"), labelstudio.control_names(tasks, args.control)
+        write_atomic(config, labelstudio.labelling_config(tree, names, field))
         tell(f"a labelling configuration with the model's tree is in {config}")
     return answers
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ramify.cli.parser import Parser
+from ramify.console import screen
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -33,12 +34,10 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--out", default="bench.json", help="file for the figures (default: %(default)s)")
     options = parser.parse_args(argv)
 
-    from rich.console import Console
-
     from ramify.bench.table import Measured, run_bench
     from ramify.files import write_atomic
 
-    console = Console(stderr=options.json)
+    console = screen(stderr=options.json)
 
     def show(row: Measured) -> None:
         bar = "" if row.bar is None else f"{'≤' if row.at_most else '≥'} {row.bar:g}"

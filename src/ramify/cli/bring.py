@@ -9,6 +9,7 @@ from pathlib import Path
 from ramify.cli.logs import tell
 from ramify.cli.parser import Parser
 from ramify.errors import RamifyError
+from ramify.plural import counted
 
 KINDS = ("labelstudio", "fiftyone", "archive")
 
@@ -66,7 +67,7 @@ def _archive(source: Path, out: Path | None) -> int:
 
     out = out or Path("runs", source.stem)
     written, there = unpack(source, out)
-    tell(f"{out}: {written} runs written, {there} were there already")
+    tell(f"{out}: {counted(written, 'run')} written, {there} there already")
     return 0
 
 

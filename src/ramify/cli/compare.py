@@ -79,10 +79,10 @@ def _parser() -> argparse.ArgumentParser:
         default="final_accuracy",
         metavar="NAME",
         help="what to compare (default: final_accuracy): balanced_accuracy, auc, average_accuracy, "
-        "forgetting, consistency, path_accuracy, severity, fpa, tice, wap, hp_micro, hr_micro, hf1_micro (or "
-        "_macro), updates, seconds, peak_memory, decoded.WAY "
-        "(heads, path, crm, up, joint; path-true, … through the dataset's tree), or package.module:name for "
-        "your own",
+        "forgetting, aurc, consistency, path_accuracy, finest_accuracy, aauc, fauc, jaccard, hops, "
+        "severity, fpa, tice, wap, hp_micro, hr_micro, hf1_micro (or _macro), updates, seconds, "
+        "peak_memory, decoded.WAY (heads, path, crm, up, joint; path-true, … "
+        "through the dataset's tree), or package.module:name for your own",
     )
     parser.add_argument("--format", choices=("text", "markdown", "latex", "csv"), default="text")
     add_options(parser)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ramify.cli.parser import Parser, add_leniency
 from ramify.errors import RamifyError
+from ramify.plural import counted
 
 if TYPE_CHECKING:
     from ramify.datasets import Dataset
@@ -94,7 +95,8 @@ def _check(args: argparse.Namespace) -> None:
     tree, source = dataset.taxonomy, SOURCES.get(args.name)
     what, ends = "features" if dataset.of_features else "images", leaf_ends(tree)
     print(
-        f"tree: {tree.nodes} classes in {tree.depth} levels, {' / '.join(map(str, tree.sizes))}"
+        f"tree: {counted(tree.nodes, 'class', 'classes')} in {counted(tree.depth, 'level')}, "
+        + " / ".join(map(str, tree.sizes))
         + (f"; of {tree.leaves} leaves {ends}" if ends else "")
     )
     for title, split in (("train", dataset.train), ("test", dataset.test)):

@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any
 from ramify.cli.answers import run_levels
 from ramify.cli.logs import tell
 from ramify.cli.parser import Parser, add_own_code
+from ramify.console import screen
+from ramify.plural import counted
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from ramify.learner import Learner
+    from ramify.learner.labels import Label
     from ramify.taxonomy import Taxonomy
 
 LOG_LINES = 10
@@ -66,19 +69,19 @@ def _draw(learner: Learner, path: Path) -> None:
 
 
 def _print(learner: Learner, model: Path, everything: bool) -> None:
-    from rich.console import Console
-
     from ramify.learner.manifest import accuracy_log
+    from ramify.learner.relabel import remembers
     from ramify.taxonomy.show import render
 
-    console = Console(highlight=False)
+    console, held = screen(highlight=False), remembers(learner._trainer)
     params = learner.get_params()
     if not learner.levels:
         console.print("It has not learned anything yet.")
         return
     if not learner.samples and learner.taxonomy is not None:
+        begins = "; taught on, its memory begins empty" if held else ""
         console.print(
-            f"the network of a run on {_takes(learner)}; taught on, its memory begins empty. "
+            f"the network of a run on {_takes(learner)}{begins}. "
             f"{model / 'report.html'} tells how it learned",
             soft_wrap=True,
         )
@@ -86,12 +89,14 @@ def _print(learner: Learner, model: Path, everything: bool) -> None:
             console.print(told, soft_wrap=True)
         console.print(render(learner.taxonomy, "Its label tree", everything))
         return
+    size = counted(params["memory_size"], "image")
+    memory = f"memory for {size}" if held else "no memory: it stores no images"
     console.print(
-        f"{_name(params['method'])} on {_takes(learner)}: {learner.samples:,} samples, "
-        f"{learner.updates:,} updates, memory for {params['memory_size']:,} images",
+        f"{_name(params['method'])} on {_takes(learner)}: {counted(learner.samples, 'sample')}, "
+        f"{counted(learner.updates, 'update')}, {memory}",
         soft_wrap=True,
     )
-    console.print(_levels(learner))
+    console.print(_levels(learner, held))
     if entries := accuracy_log(learner):
         console.print("Right before learning, %:")
         console.print(_log(entries))
@@ -103,7 +108,7 @@ def _print(learner: Learner, model: Path, everything: bool) -> None:
     console.print(render(tree, title, everything, [len(learner.labels(h)) for h in learner.levels]))
     for child, parent, support in _ties(tree)[:WEAKEST]:
         console.print(
-            f"weakly tied: {child} to {parent} ({support:.0%} of its stored images)", soft_wrap=True
+            f"weakly tied: {child} to {parent} ({support:.0%} of the answers about it)", soft_wrap=True
         )
 
 
@@ -117,13 +122,14 @@ def _takes(learner: Learner) -> str:
 def _facts(learner: Learner) -> dict[str, Any]:
     """The same as plain values; `found_tree` has a row for each path."""
     from ramify.learner.manifest import accuracy_log
+    from ramify.learner.relabel import remembers
 
     params, stored = learner.get_params(), learner.memory_counts(every=True)
     facts: dict[str, Any] = {
         "method": _name(params["method"]),
         "image_size": params["image_size"],
         "features": params["features"],
-        "memory_size": params["memory_size"],
+        "memory_size": params["memory_size"] if remembers(learner._trainer) else 0,
         "samples": learner.samples,
         "updates": learner.updates,
         "levels": {
@@ -150,14 +156,21 @@ def _facts(learner: Learner) -> dict[str, Any]:
     return facts
 
 
-def _levels(learner: Learner) -> Table:
+def _levels(learner: Learner, held: bool) -> Table:
     from rich.table import Table
 
-    table = Table("level", "labels", "stored images", "fewest", box=None, pad_edge=False)
-    for level, counts in learner.memory_counts(every=True).items():
+    columns = ("stored images", "fewest") if held else ("samples", "fewest")
+    table = Table("level", "labels", *columns, box=None, pad_edge=False)
+    for level, counts in (learner.memory_counts(every=True) if held else _seen(learner)).items():
         least = min(counts, key=lambda label: counts[label])
         table.add_row(str(level), str(len(counts)), str(sum(counts.values())), f"{least} {counts[least]}")
     return table
+
+
+def _seen(learner: Learner) -> dict[int, dict[Label, int]]:
+    """How many samples of each label were learned, by level."""
+    classes = learner._trainer.classes
+    return {h: {classes.labels[c]: int(classes.seen[c]) for c in classes.of_level(h)} for h in classes.levels}
 
 
 def _log(entries: list[dict[str, dict[str, float]]]) -> Table:

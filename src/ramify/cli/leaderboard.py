@@ -9,6 +9,7 @@ from ramify.cli.logs import tell
 from ramify.cli.parser import Parser
 from ramify.cli.studying import deliver
 from ramify.errors import RamifyError
+from ramify.plural import counted
 
 
 def main(argv: list[str]) -> int:
@@ -41,5 +42,6 @@ def main(argv: list[str]) -> int:
     _, wrong = check_runs(found, args.data_dir)
     for line in wrong:
         sys.stdout.write(f"{line}\n")
-    tell(f"{len(found)} runs: {f'{len(wrong)} problems' if wrong else 'all is as it should be'}")
+    told = counted(len(wrong), "problem") if wrong else "all is as it should be"
+    tell(f"{counted(len(found), 'run')}: {told}")
     return 1 if wrong else 0

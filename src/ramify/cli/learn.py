@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ramify.cli.logs import tell
 from ramify.cli.parser import Parser, set_values
 from ramify.errors import RamifyError
+from ramify.plural import counted
 from ramify.typed import flat, seconds, shown, to_dict
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def main(argv: list[str]) -> int:
     progress.show_log(lesson)
     where = f"the model is in {args.out}" if learner.samples else "there is no model yet"
     waiting = "" if args.follow else _waiting(lesson)
-    tell(f"{learner.samples:,} samples learned{waiting}; {where}")
+    tell(f"{counted(learner.samples, 'sample')} learned{waiting}; {where}")
     if not args.follow:
         signals.refuse("stopped")
     return 1 if waiting else 0
@@ -73,7 +74,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--taxonomy", help="a tree (file or name): labels are checked, level may be left out")
     parser.add_argument("--pad", action="store_true", help="repeat shallow leaves of the tree downwards")
-    parser.add_argument("--method", help="default pl-fms; see `ramify methods`")
+    parser.add_argument("--method", help="default canopy; see `ramify methods`")
     parser.add_argument("--image-size", type=int, help="images are stretched to this side; default 64")
     parser.add_argument("--memory-size", type=int, help="images kept for rehearsal; default 2000")
     parser.add_argument(
@@ -181,7 +182,9 @@ class LearnProgress:
     def __init__(self, lesson: Lesson, follow: bool) -> None:
         self.follow, self.entries, self.told = follow, len(lesson.notes["log"]), monotonic()
         before = f", {lesson.learned:,} of them learned before" if lesson.learned else ""
-        rows = f"{len(lesson.rows):,} rows{before}{_waiting(lesson)}" if lesson.rows else "nothing new"
+        rows = (
+            f"{counted(len(lesson.rows), 'row')}{before}{_waiting(lesson)}" if lesson.rows else "nothing new"
+        )
         tell(f"{lesson.source.name}: {rows}")
 
     def show(self, lesson: Lesson) -> None:
@@ -190,12 +193,12 @@ class LearnProgress:
         waits = self.follow and lesson.learned == len(lesson.rows)
         if waits or monotonic() - self.told >= TELL_EVERY:
             more = "; waiting for more, Ctrl-C ends" if waits else ""
-            tell(f"{lesson.learned:,} of {len(lesson.rows):,} rows{_waiting(lesson)}{more}")
+            tell(f"{lesson.learned:,} of {counted(len(lesson.rows), 'row')}{_waiting(lesson)}{more}")
             self.told = monotonic()
 
     def show_log(self, lesson: Lesson) -> None:
         """Tell the entries of the accuracy log that are new."""
         for entry in lesson.notes["log"][self.entries :]:
             parts = (f"level {level} {100 * value:.1f}%" for level, value in entry["accuracy"].items())
-            tell(f"{entry['samples']:,} samples  right before learning: {', '.join(parts)}")
+            tell(f"{counted(entry['samples'], 'sample')}  right before learning: {', '.join(parts)}")
         self.entries = len(lesson.notes["log"])

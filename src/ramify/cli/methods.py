@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from ramify.cli.parser import Parser
+from ramify.console import screen
 
 
 def main(argv: list[str]) -> int:
     """Print the table."""
     Parser("ramify methods", description="List the methods and the parts they are made of.").parse_args(argv)
-    from rich.console import Console
     from rich.table import Table
 
     from ramify.methods import METHODS, make_settings
@@ -23,7 +23,7 @@ def main(argv: list[str]) -> int:
             words = ["sums of features", "nothing", "closed form", "none"]
         task_free = "offline" if method.offline else "yes" if method.task_free else "no"
         table.add_row(name, *words, task_free)
-    Console(width=None).print(table)
+    screen().print(table)
     return 0
 
 

@@ -30,6 +30,8 @@ class Parser(argparse.ArgumentParser):
         parsers = [self, *(parser for choices in inner for parser in choices.values())]
         known = [o for parser in parsers for o in parser._option_string_actions if o.startswith("--")]
         near = difflib.get_close_matches(name, known, n=1) if name.startswith("--") else []
+        if "." in name and "--set" in known:  # as `ramify run` takes it
+            near = [f"--set {name[2:].replace('-', '_')}=VALUE"]
         return f"did you mean {near[0]}? " if near else ""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,8 +13,10 @@ from ramify.cli.answers_as import FORMS, answer_as
 from ramify.cli.logs import tell, warn
 from ramify.cli.parser import Parser, add_own_code, importing
 from ramify.errors import RamifyError
+from ramify.plural import counted
 
 if TYPE_CHECKING:
+    from ramify.learner import Learner
     from ramify.learner.asking import Answer
     from ramify.learner.learner import Decode
 
@@ -23,10 +26,10 @@ def main(argv: list[str]) -> int:
     args = _parser().parse_args(argv)
 
     with importing():
-        from ramify.cli.answers import as_dict, check_kind, line, run_levels, write
+        from ramify.cli.answers import as_dict, check_kind, line, run_levels
         from ramify.learner import Learner
         from ramify.learner.asking import Question, ask, named_images
-        from ramify.learner.sure import ONE_PATH, check_confidence, limits
+        from ramify.learner.sure import ONE_PATH, check_confidence
 
     if args.form is not None and args.to is None:
         raise RamifyError(f"--as {args.form} writes files; say with --to where")
@@ -60,17 +63,30 @@ def main(argv: list[str]) -> int:
         raise RamifyError("no images were given; name files, a folder, a CSV, or - for standard input")
     if args.json:
         sys.stdout.write(json.dumps([as_dict(answer, levels) for answer in answers], indent=1) + "\n")
-    bad = sum(answer.error is not None for answer in answers)
+    return _tell_of(answers, args, learner, levels)
+
+
+def _tell_of(answers: list[Answer], args: argparse.Namespace, learner: Learner, levels: Sequence[int]) -> int:
+    """Say what the figures are, which answers are missing and why, and where the others went."""
+    from ramify.cli.answers import figures, write
+    from ramify.learner.sure import limits
+    from ramify.learner.why import none_stored
+
+    top, bad = args.top or 0, sum(answer.error is not None for answer in answers)
+    if not args.json and args.to is None and any(answer.levels for answer in answers):
+        tell(figures(learner, levels, top > 0))
+    if args.why and not any(answer.reasons for answer in answers) and bad < len(answers):
+        tell(f"--why: {none_stored(learner._trainer)}")
     unsure = sum(answer.error is None and not answer.levels for answer in answers)
     if unsure:
         told = limits(learner._trainer)
-        tell(f"{unsure:,} of {len(answers):,} images have no answer that is as sure: {told}")
+        tell(f"no answer is as sure for {unsure:,} of {counted(len(answers), 'image')}: {told}")
     if args.to is not None:
-        write(answers, levels, question.top, args.to)
-        tell(f"{len(answers) - bad:,} answers are in {args.to}")
+        write(answers, levels, top, args.to)
+        tell(f"{args.to} has {counted(len(answers) - bad, 'answer')}")
     if bad:
         others = "; the others are answered" if bad < len(answers) else ""
-        warn(f"{bad:,} of {len(answers):,} images cannot be used{others}")
+        warn(f"{bad:,} of {counted(len(answers), 'image')} cannot be used{others}")
     return 1 if bad else 0
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from types import TracebackType
 
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from ramify.console import screen
 from ramify.runs.run import Run
 from ramify.streams import renumbered
 
@@ -17,7 +17,7 @@ class RunProgress:
 
     def __init__(self) -> None:
         quiet = not logging.getLogger("ramify").isEnabledFor(logging.INFO)
-        self.console = Console(stderr=True, quiet=quiet)
+        self.console = screen(stderr=True, quiet=quiet)
         self.bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ramify.cli.logs import tell
 from ramify.cli.parser import Parser, add_own_code
+from ramify.plural import counted
 
 
 def main(argv: list[str]) -> int:
@@ -42,9 +43,9 @@ def main(argv: list[str]) -> int:
         progress=sys.stderr.isatty(),
     )
     if done.samples:
-        held = f"with the {done.samples:,} stored samples that it was taught with"
+        held = f"with the {counted(done.samples, 'stored sample')} that it was taught with"
     elif done.left_out:
-        held = f"without the {done.left_out:,} stored samples (--with-memory sends them too)"
+        held = f"without the {counted(done.left_out, 'stored sample')} (--with-memory sends them too)"
     else:
         held = "no sample is stored in it"
     who = "private" if done.private else "public: everyone can see it"

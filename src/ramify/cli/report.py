@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ramify.cli.logs import tell
 from ramify.cli.parser import Parser
+from ramify.plural import counted
 
 
 def main(argv: list[str]) -> int:
@@ -23,7 +24,7 @@ def main(argv: list[str]) -> int:
     tell(f"report: {out}")
     if args.figures:
         names = write_figures(runs, args.figures, args.format)
-        tell(f"{len(names)} figures are in {args.figures}")
+        tell(f"{args.figures} has {counted(len(names), 'figure')}")
     return 0
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ramify.cli.logs import tell, warn, write_as
 from ramify.cli.parser import Parser, add_own_code
 from ramify.errors import RamifyError
+from ramify.plural import counted
 from ramify.typed import seconds
 
 if TYPE_CHECKING:
@@ -44,9 +45,10 @@ def main(argv: list[str]) -> int:
         token = secrets.token_urlsafe(18)
 
     def ready(service: Service) -> None:
-        shown = f"http://{args.host}:{args.port}/" + (f"?token={token}" if token else "")
+        shown = f"http://{args.host}:{args.port}/" + (f"?token={token}" if made_up else "")
+        shown += " (with the token that was given)" if token and not made_up else ""
         waits = service.teaching.waiting
-        left = f"; {waits:,} samples that were accepted before are learned first" if waits else ""
+        left = f"; first it learns {counted(waits, 'sample')} accepted before" if waits else ""
         say = warn if made_up else tell  # what nobody could know otherwise
         say(f"serving {args.model} on {shown} (Ctrl-C ends it){left}")
 
@@ -107,23 +109,8 @@ def _parser() -> argparse.ArgumentParser:
         help="what askers must know; with --host one is made up and printed unless it is given here or in "
         "RAMIFY_TOKEN",
     )
+    _add_limits(parser)
     add("--save-every", metavar="SECONDS", type=float, default=60.0, help="default 60")
-    add(
-        "--queue",
-        metavar="N",
-        type=int,
-        default=1000,
-        help="samples that may wait to be learned; default 1000",
-    )
-    add(
-        "--rate",
-        metavar="N",
-        type=float,
-        default=100.0,
-        help="requests a second from one address; 0: any; default 100",
-    )
-    add("--max-bytes", metavar="N", type=int, default=20_000_000, help="of one request; default 20,000,000")
-    add("--max-pixels", metavar="N", type=int, default=50_000_000, help="of one image; default 50,000,000")
     add(
         "--keep",
         metavar="N",
@@ -151,6 +138,35 @@ def _parser() -> argparse.ArgumentParser:
         help="of what goes to stderr; json: an object a line; with -v a line for each request; default text",
     )
     add("--device", choices=("auto", "cpu", "cuda", "mps"), default="auto")
+    _add_new(parser)
+    add_own_code(parser)
+    return parser
+
+
+def _add_limits(parser: argparse.ArgumentParser) -> None:
+    """What is refused of askers."""
+    add = parser.add_argument_group("limits").add_argument
+    add(
+        "--queue",
+        metavar="N",
+        type=int,
+        default=1000,
+        help="samples that may wait to be learned; default 1000",
+    )
+    add(
+        "--rate",
+        metavar="N",
+        type=float,
+        default=100.0,
+        help="requests a second from one address; 0: any; default 100",
+    )
+    add("--max-bytes", metavar="N", type=int, default=20_000_000, help="of one request; default 20,000,000")
+    add("--max-pixels", metavar="N", type=int, default=50_000_000, help="of one image; default 50,000,000")
+
+
+def _add_new(parser: argparse.ArgumentParser) -> None:
+    """What a model is like that knows nothing yet."""
+    add = parser.add_argument_group("a new model").add_argument
     add("--new", action="store_true", help="begin with a model that knows nothing where MODEL holds none")
     add("--method", help="of a --new model; default canopy")
     add("--image-size", type=int, help="of a --new model; default 64")
@@ -161,5 +177,3 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         help="any other setting of a --new model; updates_per_sample is 8 unless it is set",
     )
-    add_own_code(parser)
-    return parser

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from ramify.cli.logs import tell
 from ramify.cli.parser import Parser, add_leniency, lenient
+from ramify.console import screen
 from ramify.errors import RamifyError
 
 if TYPE_CHECKING:
@@ -37,7 +38,6 @@ def main(argv: list[str]) -> int:
 
 
 def _list() -> int:
-    from rich.console import Console
     from rich.table import Table
 
     from ramify.streams import SETUPS
@@ -47,7 +47,7 @@ def _list() -> int:
         defaults = {} if setup.settings is None else vars(setup.own(None))
         settings = ", ".join(f"{name} = {value}" for name, value in defaults.items())
         table.add_row(setup.name, str(setup.levels or "all"), settings, setup.doc)
-    Console(highlight=False).print(table)
+    screen(highlight=False).print(table)
     return 0
 
 
@@ -75,9 +75,7 @@ def _show(args: argparse.Namespace) -> int:
         json.dump(facts, sys.stdout, indent=1)
         sys.stdout.write("\n")
     else:
-        from rich.console import Console
-
-        console = Console(highlight=False)
+        console = screen(highlight=False)
         console.print(_table(stream, title))
         for line in _moves(stream, dataset.taxonomy):
             console.print(line)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ramify.cli.engines import add_engine_options, chosen_engine, chosen_how
 from ramify.cli.logs import tell, warn
 from ramify.cli.parser import add_leniency, lenient, set_values
+from ramify.console import screen
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,7 +76,7 @@ def carry_out(study: Study, args: argparse.Namespace, out: Path) -> bool:
     if args.plan:
         from ramify.sweeps.plan import print_plan
 
-        print_plan(study, out, chosen_how(args), args.workers)
+        print_plan(study, out, chosen_how(args), args.workers, args.rerun)
         return False
     if not args.no_run:
         from ramify.sweeps.sweep import sweep
@@ -98,9 +99,7 @@ def print_or_deliver(table: Table, form: str, to: Path | None, runs: Sequence[Ru
     from ramify.reports.words import mixed_code
 
     if form == "text" and to is None and sys.stdout.isatty():
-        from rich.console import Console
-
-        print_table(table, Console())
+        print_table(table, screen())
         return
     deliver(FORMATS[form](table), to)
     if form == "csv" and (note := mixed_code(runs)):

@@ -35,7 +35,7 @@ def main(argv: list[str]) -> int:
     out = args.out or f"runs/{study.name}"
     how = chosen_how(args)
     if args.plan:
-        print_plan(study, out, how, args.workers)
+        print_plan(study, out, how, args.workers, args.rerun)
     else:
         sweep(study, out, chosen_engine(args, out), how, retries=args.retries, rerun=args.rerun)
         tell(f"tables and curves: ramify report {out}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ramify.cli.parser import Parser
+from ramify.console import screen
 
 
 def main(argv: list[str]) -> int:
@@ -21,8 +22,6 @@ def main(argv: list[str]) -> int:
     show.add_argument("--pad", action="store_true", help="repeat leaves that are less deep downwards")
     args = parser.parse_args(argv)
 
-    from rich.console import Console
-
     from ramify.datasets import SOURCES, dataset_tree
     from ramify.datasets.hf import PREFIX
     from ramify.taxonomy import builtin_trees, read_taxonomy
@@ -33,7 +32,7 @@ def main(argv: list[str]) -> int:
         tree = dataset_tree(args.tree, args.data_dir, args.pad)
     else:
         tree = read_taxonomy(args.tree, pad=args.pad)
-    console = Console(highlight=False)
+    console = screen(highlight=False)
     console.print(render(tree, args.tree, args.all))
     console.print(statistics(tree), soft_wrap=True)
     return 0

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image
 
+from ramify.arrays import Ints, Pixels
 from ramify.datasets.decode import stretch
 
 
@@ -15,16 +15,16 @@ from ramify.datasets.decode import stretch
 class ArrayImages:
     """A split held as uint8 [n, 3, side, side]."""
 
-    pixels: NDArray[np.uint8]
-    leaves: NDArray[np.int64]
+    pixels: Pixels
+    leaves: Ints
 
     def name(self, index: int) -> str:
         """The image's number."""
         return f"image {index}"
 
-    def read(self, index: int, size: int) -> NDArray[np.uint8]:
+    def read(self, index: int, size: int) -> Pixels:
         """The image, stretched where `size` is not its own."""
-        pixels: NDArray[np.uint8] = self.pixels[index]
+        pixels: Pixels = self.pixels[index]
         if pixels.shape[-1] == size:
             return pixels
         return stretch(Image.fromarray(np.ascontiguousarray(pixels.transpose(1, 2, 0))), size)

@@ -13,6 +13,7 @@ from ramify.datasets.decode import BrokenImage, quiet_pillow
 from ramify.datasets.table import Chunk, Rows, checksums, finish, write_rows
 from ramify.errors import RamifyError
 from ramify.files import write_atomic
+from ramify.plural import counted
 from ramify.taxonomy import write_taxonomy
 from ramify.typed import to_dict
 
@@ -48,7 +49,8 @@ def broken_error(name: str, broken: Sequence[BrokenEntry], folder: Path) -> Rami
     listed = ", ".join(f"{image} ({reason})" for _, image, reason in broken[:NAMES_IN_ERROR])
     more = f" and {len(broken) - NAMES_IN_ERROR} more" if len(broken) > NAMES_IN_ERROR else ""
     return RamifyError(
-        f"{name}: {len(broken)} images cannot be used: {listed}{more} (all in {folder / 'broken.txt'}); "
+        f"{name}: {counted(len(broken), 'image')} cannot be used: {listed}{more} "
+        f"(all in {folder / 'broken.txt'}); "
         "mend them, or leave them out with --skip-broken (skip_broken=True)"
     )
 

@@ -11,8 +11,8 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.lib.format import open_memmap
-from numpy.typing import NDArray
 
+from ramify.arrays import Ints, Pixels
 from ramify.datasets.places import open_or_make
 from ramify.files import read_json, write_atomic
 from ramify.taxonomy import Taxonomy, read_taxonomy
@@ -29,17 +29,17 @@ class RawImages(Protocol):
     """The images of a split before they are decoded, and their leaf classes."""
 
     @property
-    def leaves(self) -> NDArray[np.int64]:
+    def leaves(self) -> Ints:
         """The leaf class of each image."""
 
     def name(self, index: int) -> str:
         """What a report calls this image."""
 
-    def read(self, index: int, size: int) -> NDArray[np.uint8]:
+    def read(self, index: int, size: int) -> Pixels:
         """The image as uint8 [3, size, size]; raises `BrokenImage`."""
 
 
-MakeSplit = Callable[[NDArray[np.int64], NDArray[np.int64]], RawImages]
+MakeSplit = Callable[[Ints, Ints], RawImages]
 """From the rows of a list and their leaf classes to the images of a split."""
 
 
@@ -82,8 +82,8 @@ class Cache:
 
     folder: Path
     taxonomy: Taxonomy
-    images: Mapping[str, NDArray[np.uint8]]
-    leaves: Mapping[str, NDArray[np.int64]]
+    images: Mapping[str, Pixels]
+    leaves: Mapping[str, Ints]
     meta: Meta
 
 

@@ -8,9 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
+from ramify.arrays import Ints, Pixels
 from ramify.datasets.cache import Contents
 from ramify.datasets.decode import BrokenImage, decode
 from ramify.datasets.splits import PARTS, Labels, assemble
@@ -50,14 +48,14 @@ class TableImages:
     """A split held as rows of a table."""
 
     cell: Callable[[int], Any]
-    rows: NDArray[np.int64]
-    leaves: NDArray[np.int64] = field(repr=False)
+    rows: Ints
+    leaves: Ints = field(repr=False)
 
     def name(self, index: int) -> str:
         """The image's row."""
         return f"row {self.rows[index]}"
 
-    def read(self, index: int, size: int) -> NDArray[np.uint8]:
+    def read(self, index: int, size: int) -> Pixels:
         """The decoded image."""
         value = self.cell(int(self.rows[index]))
         if isinstance(value, dict):

@@ -5,11 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ramify.arrays import Array, Ints
 from ramify.errors import RamifyError
 from ramify.pixels import Channels, check_values
 from ramify.taxonomy import Taxonomy
@@ -23,8 +22,8 @@ class Split:
     `names` are the files that the images come from; none where that is not known.
     """
 
-    images: NDArray[Any]
-    leaves: NDArray[np.int64]
+    images: Array
+    leaves: Ints
     names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -110,7 +109,7 @@ def fingerprint(pixels: Sequence[str], dataset: Dataset) -> str:
     return checksum.hexdigest()
 
 
-def _digest(images: NDArray[Any]) -> str:
+def _digest(images: Array) -> str:
     checksum, step = hashlib.sha256(), 1024
     for start in range(0, len(images), step):
         checksum.update(images[start : start + step].tobytes())

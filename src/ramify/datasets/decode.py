@@ -11,8 +11,9 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
+
+from ramify.arrays import Pixels
 
 HEIC = frozenset({".heic", ".heif", ".hif"})
 SUFFIXES = HEIC | {
@@ -80,7 +81,7 @@ def telling_damage() -> Iterator[None]:
 
 
 @telling_damage()
-def decode(source: Path | bytes, size: int, banner: int = 0, most: int = MAX_PIXELS) -> NDArray[np.uint8]:
+def decode(source: Path | bytes, size: int, banner: int = 0, most: int = MAX_PIXELS) -> Pixels:
     """The first frame of an image as uint8 [3, size, size], upright (EXIF), on white where transparent.
 
     `banner` rows at its bottom are cut off. One of more than `most` pixels is refused before it is decoded.
@@ -130,9 +131,7 @@ def _heif() -> tuple[str, ...]:
 
 
 @telling_damage()
-def pixels(
-    image: Image.Image, size: int, box: tuple[float, float, float, float] | None = None
-) -> NDArray[np.uint8]:
+def pixels(image: Image.Image, size: int, box: tuple[float, float, float, float] | None = None) -> Pixels:
     """A Pillow image, or a box of it, as uint8 [3, size, size], upright (EXIF), white where transparent."""
     if 0 in image.size:
         raise BrokenImage(f"{image.width}×{image.height} pixels, so none at all")
@@ -142,7 +141,7 @@ def pixels(
     return _array(square if turn is None else square.transpose(turn))
 
 
-def stretch(image: Image.Image, size: int) -> NDArray[np.uint8]:
+def stretch(image: Image.Image, size: int) -> Pixels:
     """An RGB image as uint8 [3, size, size], resized without regard to its aspect (antialiased bilinear)."""
     return _array(_square(image, size, None))
 
@@ -153,7 +152,7 @@ def _square(image: Image.Image, size: int, box: tuple[float, float, float, float
     return image.resize((size, size), Image.Resampling.BILINEAR, box)
 
 
-def _array(image: Image.Image) -> NDArray[np.uint8]:
+def _array(image: Image.Image) -> Pixels:
     return np.asarray(image).transpose(2, 0, 1)
 
 

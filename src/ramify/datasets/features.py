@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
+from ramify.arrays import Array, Ints
 from ramify.datasets.columns import FOUND, label_texts, named_parts, table_labels
 from ramify.datasets.listing import stamps
 from ramify.datasets.parquet import ParquetTable, open_parquet, parquet_files, parts_of
@@ -35,7 +35,7 @@ class Given:
     parts: list[str] | None
     shape: tuple[int, ...]
     dtype: str
-    read: Callable[[], NDArray[Any]]
+    read: Callable[[], Array]
 
 
 class FeatureFile:
@@ -57,7 +57,7 @@ class FeatureFile:
         self.leaves, self._rows = found.leaves, found.rows
 
     @cached_property
-    def _values(self) -> NDArray[Any]:
+    def _values(self) -> Array:
         values = self.given.read()
         return values if values.dtype == self.dtype else values.astype(self.dtype)
 
@@ -73,10 +73,10 @@ class FeatureFile:
             for name, rows in self._rows.items()
         }
 
-    def _maker(self, rows: NDArray[np.int64]) -> Callable[[int, int], Chunk]:
+    def _maker(self, rows: Ints) -> Callable[[int, int], Chunk]:
         def make(start: int, stop: int) -> Chunk:
             chosen = rows[start:stop]
-            values: NDArray[Any] = self._values[chosen]
+            values: Array = self._values[chosen]
             bad = np.flatnonzero(~np.isfinite(values).all(1))
             if len(bad):
                 raise RamifyError(
@@ -131,9 +131,9 @@ def _npy_header(file: Any, name: str) -> tuple[tuple[int, ...], str]:
     return shape, str(dtype)
 
 
-def _loaded(path: Path, column: str) -> NDArray[Any]:
+def _loaded(path: Path, column: str) -> Array:
     with np.load(path, allow_pickle=False) as file:
-        found: NDArray[Any] = file[column]
+        found: Array = file[column]
     return found
 
 
@@ -159,10 +159,10 @@ def _safetensors(path: Path) -> Given:
                 f"{path}: the metadata {name!r} must be a JSON list with the name of each label"
             ) from None
 
-    def read() -> NDArray[Any]:
+    def read() -> Array:
         with safe_open(path, framework="pt") as file:
             tensor = file.get_tensor(column)
-        found: NDArray[Any] = (tensor if dtype == "float16" else tensor.float()).numpy()
+        found: Array = (tensor if dtype == "float16" else tensor.float()).numpy()
         return found
 
     return Given(_rows(path, texts, names), _parts(split), names[column][0], dtype, read)
@@ -179,7 +179,7 @@ def _parquet(path: Path) -> Given:
         parts = None if named is None else list(named)
     width = _width(files, column)
 
-    def read() -> NDArray[Any]:
+    def read() -> Array:
         chunks = [c for f in files for c in open_parquet(f).read(columns=[column]).column(0).chunks]
         return np.concatenate([c.flatten().to_numpy(zero_copy_only=False) for c in chunks]).reshape(-1, width)
 
@@ -235,7 +235,7 @@ def _rows(path: Path, texts: dict[str, list[str]], names: Any) -> list[Labels]:
     return list(zip(*(texts[name] for name in levels), strict=True))
 
 
-def _parts(split: NDArray[Any] | None) -> list[str] | None:
+def _parts(split: Array | None) -> list[str] | None:
     """`train` and `test`, which may be given as 0 and 1."""
     if split is None:
         return None

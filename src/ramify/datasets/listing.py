@@ -11,8 +11,8 @@ from itertools import chain
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ramify.arrays import Ints, Pixels
 from ramify.datasets.cache import MakeSplit
 from ramify.datasets.decode import SUFFIXES, decode
 from ramify.errors import RamifyError
@@ -29,7 +29,7 @@ class FileImages:
 
     root: Path
     paths: Sequence[str]
-    leaves: NDArray[np.int64]
+    leaves: Ints
     banner: int = 0
 
     @classmethod
@@ -46,7 +46,7 @@ class FileImages:
         """The image's path."""
         return self.paths[index]
 
-    def read(self, index: int, size: int) -> NDArray[np.uint8]:
+    def read(self, index: int, size: int) -> Pixels:
         """The decoded file."""
         return decode(self.root / self.paths[index], size, self.banner)
 

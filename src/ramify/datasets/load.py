@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ramify.arrays import Ints
 from ramify.datasets.cache import SPLITS, Cache, Contents, open_or_build, read_names
 from ramify.datasets.dataset import Dataset, Split, fingerprint
 from ramify.datasets.features import FeatureFile, feature_file
@@ -22,6 +22,7 @@ from ramify.datasets.places import data_root, kept
 from ramify.datasets.registry import SOURCES, Source, find_source
 from ramify.datasets.table import folder_of, tables_in
 from ramify.errors import RamifyError
+from ramify.plural import counted
 from ramify.taxonomy import Taxonomy, read_taxonomy
 from ramify.typed import whole
 
@@ -65,23 +66,19 @@ def load_dataset(
     whole("image_size", size, 1, MAX_SIZE)
     chosen = source.taxonomy if taxonomy is None else taxonomy
     tree = None if chosen is None else read_taxonomy(chosen, pad)
-    any_counts = any_counts or pad or taxonomy is not None
+    counts = () if any_counts or pad or taxonomy is not None else source.counts
     origin = source.open(root)
 
     def checked() -> Contents:
         contents = origin.contents()
-        mapping, own = _lay(tree, contents.taxonomy, source.name)
-        _check_counts(source, own, any_counts)
-        _check(source.name, own, {s: mapping[getattr(contents, s).leaves] for s in SPLITS})
+        leaves = {split: getattr(contents, split).leaves for split in SPLITS}
+        _laid(tree, contents.taxonomy, leaves, source.name, counts)
         return contents
 
     cache = open_or_build(
         replace(origin, contents=checked), size, kept(root, "decoded"), progress, skip_broken
     )
-    mapping, own = _lay(tree, cache.taxonomy, source.name)
-    leaves = {split: mapping[found] for split, found in cache.leaves.items()}
-    _check_counts(source, own, any_counts)
-    _check(source.name, own, leaves)
+    leaves, own = _laid(tree, cache.taxonomy, cache.leaves, source.name, counts)
     for warning in cache.meta.warnings:
         log.warning("%s", warning)
     return _assemble(source, cache, own, leaves, origin.unread)
@@ -121,38 +118,43 @@ def _source(name_or_path: str | Path, pad: bool) -> Source:
 
 def _of_features(file: FeatureFile, tree: Taxonomy | None, folder: Path, progress: bool) -> Dataset:
     """A dataset of features from elsewhere, copied once to where they can be memory-mapped."""
-    mapping, own = _lay(tree, file.taxonomy, file.name)
-    leaves = {split: mapping[found] for split, found in file.leaves.items()}
-    _check(file.name, own, leaves)
+    leaves, own = _laid(tree, file.taxonomy, file.leaves, file.name)
     found = tables_in(folder_of(folder, file.name, file.key), file.tables(), f"reading {file.name}", progress)
     train, test = (Split(found.arrays[split], leaves[split]) for split in SPLITS)
     dataset = Dataset(file.name, train, test, own, (0.0,) * 3, (1.0,) * 3, "", file.notes)
     return replace(dataset, fingerprint=fingerprint([found.meta.sha256[split] for split in SPLITS], dataset))
 
 
-def _check_counts(source: Source, tree: Taxonomy, any_counts: bool) -> None:
-    if source.counts and tree.sizes != source.counts and not any_counts:
+def _laid(
+    tree: Taxonomy | None,
+    own: Taxonomy,
+    leaves: Mapping[str, Ints],
+    name: str,
+    counts: tuple[int, ...] = (),
+) -> tuple[dict[str, Ints], Taxonomy]:
+    """The leaves of each split in the given tree, and that tree; refuse other sizes than the published."""
+    mapping, laid = _lay(tree, own, name)
+    if counts and laid.sizes != counts:
         raise RamifyError(
-            f"{source.name}: the tree has {tree.sizes} classes a level, published are {source.counts}; "
+            f"{name}: the tree has {laid.sizes} classes a level, published are {counts}; "
             "check the files, or accept it with --any-counts (any_counts=True)"
         )
-
-
-def _check(name: str, tree: Taxonomy, leaves: Mapping[str, NDArray[np.int64]]) -> None:
     for split in SPLITS:
         if not len(leaves[split]):
             raise RamifyError(f"{name}: there are no {split} images")
-    missing = np.flatnonzero(np.bincount(leaves["train"], minlength=tree.leaves) == 0)
+    found = {split: mapping[own_leaves] for split, own_leaves in leaves.items()}
+    missing = np.flatnonzero(np.bincount(found["train"], minlength=laid.leaves) == 0)
     if len(missing):
-        first = tree.leaf_names[missing[0]]
+        first = laid.leaf_names[missing[0]]
         raise RamifyError(
-            f"{name}: {len(missing)} classes have no training image, {first!r} first; "
+            f"{name}: {counted(len(missing), 'class', 'classes')} without a training image, {first!r} first; "
             "add images or take the class out"
         )
+    return found, laid
 
 
 def _assemble(
-    source: Source, cache: Cache, tree: Taxonomy, leaves: Mapping[str, NDArray[np.int64]], unread: str
+    source: Source, cache: Cache, tree: Taxonomy, leaves: Mapping[str, Ints], unread: str
 ) -> Dataset:
     skipped = cache.meta.broken
     notes = (*cache.meta.notes, *cache.meta.warnings)
@@ -165,7 +167,7 @@ def _assemble(
     return replace(dataset, fingerprint=fingerprint([cache.meta.sha256[split] for split in SPLITS], dataset))
 
 
-def _lay(tree: Taxonomy | None, own: Taxonomy, name: str) -> tuple[NDArray[np.int64], Taxonomy]:
+def _lay(tree: Taxonomy | None, own: Taxonomy, name: str) -> tuple[Ints, Taxonomy]:
     """Lay a tree over the classes of `own` by name: the new leaf of each, and the tree of those that occur.
 
     Names that differ in nothing but case and punctuation match: a folder cannot be called `Ram C/V`.
@@ -174,19 +176,19 @@ def _lay(tree: Taxonomy | None, own: Taxonomy, name: str) -> tuple[NDArray[np.in
         return np.arange(own.leaves), own
     counts = Counter(tree.leaf_names)
     known = {leaf: index for index, leaf in enumerate(tree.leaf_names) if counts[leaf] == 1}
-    plain = {_plain(leaf): index for leaf, index in known.items()}
-    if len(plain) < len(known):
-        plain = {}
+    bare = {plain(leaf): index for leaf, index in known.items()}
+    if len(bare) < len(known):
+        bare = {}
     paths = {tree.path(index): index for index in range(tree.leaves)}  # of two leaves of one name
     found = [
-        known.get(leaf, paths.get(own.path(index), plain.get(_plain(leaf), -1)))
+        known.get(leaf, paths.get(own.path(index), bare.get(plain(leaf), -1)))
         for index, leaf in enumerate(own.leaf_names)
     ]
     strangers = [leaf for leaf, index in zip(own.leaf_names, found, strict=True) if index < 0]
     if strangers:
         raise RamifyError(
-            f"{name}: {len(strangers)} classes are not leaves of the given tree, {strangers[0]!r} first; "
-            "add them to the tree or rename them"
+            f"{name}: {counted(len(strangers), 'class', 'classes')} not among the leaves of the given tree, "
+            f"{strangers[0]!r} first; add them to the tree or rename them"
         )
     if len(set(found)) < len(found):
         raise RamifyError(f"{name}: two classes have the same leaf in the given tree: rename one of them")
@@ -195,5 +197,6 @@ def _lay(tree: Taxonomy | None, own: Taxonomy, name: str) -> tuple[NDArray[np.in
     return np.searchsorted(kept, found), Taxonomy.from_rows([tree.path(i) for i in kept], attributes)
 
 
-def _plain(name: str) -> str:
+def plain(name: str) -> str:
+    """A name without case and punctuation: folders cannot always be called as in the tree."""
     return re.sub(r"[\W_]+", "", name).casefold()

@@ -6,6 +6,8 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from ramify.console import screen
+
 
 @contextmanager
 def progress_bar(
@@ -18,7 +20,6 @@ def progress_bar(
     if not (show and logging.getLogger("ramify").isEnabledFor(logging.INFO)):
         yield lambda n: None
         return
-    from rich.console import Console
     from rich.progress import (
         BarColumn,
         DownloadColumn,
@@ -30,7 +31,7 @@ def progress_bar(
 
     counter = DownloadColumn() if files else MofNCompleteColumn()
     columns = (TextColumn("{task.description}"), BarColumn(), counter, TimeRemainingColumn())
-    console = Console(stderr=True)
+    console = screen(stderr=True)
     with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as progress:
         task = progress.add_task(title, total=total, completed=start)
         yield lambda n: progress.advance(task, n)

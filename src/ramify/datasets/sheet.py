@@ -6,9 +6,9 @@ import colorsys
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
+from ramify.arrays import Ints, Pixels
 from ramify.datasets.dataset import Dataset
 
 THUMB, BAND, NAME, GAP = 64, 22, 138, 14
@@ -50,15 +50,13 @@ def _leaf(sheet: Image.Image, dataset: Dataset, leaf: int, place: tuple[int, int
         sheet.paste(_thumb(dataset.train.images[index]), (left + label + number * (THUMB + 2), top))
 
 
-def _thumb(pixels: NDArray[np.uint8]) -> Image.Image:
+def _thumb(pixels: Pixels) -> Image.Image:
     image = Image.fromarray(np.ascontiguousarray(pixels.transpose(1, 2, 0)))
     small = THUMB % image.width == 0
     return image.resize((THUMB, THUMB), Image.Resampling.NEAREST if small else Image.Resampling.LANCZOS)
 
 
-def _bands(
-    sheet: Image.Image, dataset: Dataset, level: int, leaves: NDArray[np.int64], left: int, row: int
-) -> None:
+def _bands(sheet: Image.Image, dataset: Dataset, level: int, leaves: Ints, left: int, row: int) -> None:
     """One upright band for each run of leaves that share a class at `level`."""
     tree = dataset.taxonomy
     classes = tree.leaf_to(level)[leaves]

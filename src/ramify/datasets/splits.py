@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ramify.arrays import Ints
 from ramify.datasets.cache import SPLITS, Contents, MakeSplit
 from ramify.errors import RamifyError
 from ramify.taxonomy import Taxonomy
@@ -30,12 +30,12 @@ class Division:
     """The tree of labelled images; which of them are in each split, and their leaves; how that came to be."""
 
     taxonomy: Taxonomy
-    rows: Mapping[str, NDArray[np.int64]]
-    leaves: Mapping[str, NDArray[np.int64]]
+    rows: Mapping[str, Ints]
+    leaves: Mapping[str, Ints]
     notes: tuple[str, ...]
 
 
-def resplit(leaves: NDArray[np.int64], percents: Sequence[int], seed: int) -> NDArray[np.int64]:
+def resplit(leaves: Ints, percents: Sequence[int], seed: int) -> Ints:
     """Deal the images of each class to parts of these shares, at random; returns the part of each image.
 
     Shares are rounded down in favour of the later parts, but the first part has an image of every class.
@@ -51,9 +51,7 @@ def resplit(leaves: NDArray[np.int64], percents: Sequence[int], seed: int) -> ND
     return parts
 
 
-def partition(
-    names: Sequence[str] | None, leaves: NDArray[np.int64], where: str
-) -> tuple[dict[str, NDArray[np.int64]], str]:
+def partition(names: Sequence[str] | None, leaves: Ints, where: str) -> tuple[dict[str, Ints], str]:
     """The images of each split by the given names of parts, and a note on how that came to be.
 
     Without names, or with training images alone, a share is held out.

@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 from numpy.lib.format import open_memmap
-from numpy.typing import NDArray
 
+from ramify.arrays import Array
 from ramify.datasets.cache import SPLITS, BrokenEntry
 from ramify.datasets.places import check_space, open_or_make
 from ramify.datasets.progress import progress_bar
@@ -32,7 +32,7 @@ FORMAT = 1
 HEADER_BYTES = 128
 SECONDS_BETWEEN_SAVES = 2.0
 
-Chunk = tuple[NDArray[Any], list[BrokenEntry]]
+Chunk = tuple[Array, list[BrokenEntry]]
 """Some rows, and what could not become one."""
 
 
@@ -93,7 +93,7 @@ class TableMeta:
 class Tables:
     """Opened tables, one a split."""
 
-    arrays: Mapping[str, NDArray[Any]]
+    arrays: Mapping[str, Array]
     meta: TableMeta
 
 

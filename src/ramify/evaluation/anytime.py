@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from ramify.arrays import Array, Floats, Ints
 from ramify.classes import Classes
 from ramify.datasets import Split
+from ramify.evaluation.hierarchical import preference_score
 from ramify.evaluation.metrics import (
     class_accuracy,
     finest_accuracy,
@@ -19,11 +20,11 @@ from ramify.evaluation.metrics import (
 )
 from ramify.evaluation.own import Metric, Values
 from ramify.hierarchy import DECODINGS
+from ramify.hierarchy.decode import Said
 from ramify.streams.moves import Eras, Move
 from ramify.taxonomy import Taxonomy
 from ramify.typed import NotNegative, Share, Whole, from_dict
 
-Ints = npt.NDArray[np.int64]
 SUBSET_SEED = 0  # the periodic evaluations of all runs use the same images
 HEADS = "heads"
 TRUE = ", true tree"  # behind the name of a decoding that reads through the dataset's tree
@@ -36,8 +37,8 @@ class Answering(Protocol):
 
     classes: Classes
 
-    def answer(self, inputs: npt.NDArray[Any], readings: Mapping[str, Reading]) -> dict[str, Ints]:
-        """For each reading the class of each level met, [n, levels met], -1 for no answer."""
+    def answer(self, inputs: Array, readings: Mapping[str, Reading]) -> dict[str, Said]:
+        """For each reading the class of each level met, [n, levels met], and its probability."""
         ...
 
 
@@ -49,11 +50,13 @@ class Evaluation:
     predictions: Ints  # [n, levels] predicted class index in the tree's level, -1 for no answer
     accuracy: dict[int, float]  # top-1 among the images whose class has been seen, among the classes seen
     classes_seen: dict[int, int]
-    class_accuracy: dict[int, npt.NDArray[np.float64]]  # nan for a class that was not seen
+    class_accuracy: dict[int, Floats]  # nan for a class that was not seen
     decoded: dict[str, dict[int, float]]  # accuracy of each way to read the same answers
     metrics: dict[str, Values] = field(default_factory=dict)  # of one's own, by level or as `all`
     finest: float | None = None  # accuracy at the end of each image's path
     jaccard: float | None = None  # of all levels' answers as one set of labels, precision-weighted
+    hops: float | None = None  # of the order in which the finest level met prefers its classes
+    probability: Floats | None = None  # [n, levels] of each prediction on its level's head, nan for none
 
 
 class Evaluator:
@@ -103,6 +106,7 @@ class Evaluator:
         answers = learner.answer(images, readings)
         classes = learner.classes
         predictions = np.full((len(asked), self.tree.depth), -1, np.int64)
+        probability = np.full(predictions.shape, np.nan)
         labels = np.array([*classes.labels, -1], np.int64)
         truth = self.truths[era][asked]
         accuracy, seen_count, by_class = {}, {}, {}
@@ -112,10 +116,11 @@ class Evaluator:
             seen = all_seen[level - 1]
             seen[labels[classes.of_level(level)]] = True
             for way, said in answers.items():
-                value = level_accuracy(labels[said[:, column]], truth[:, level - 1], seen)
+                value = level_accuracy(labels[said.classes[:, column]], truth[:, level - 1], seen)
                 if value is not None:
                     decoded[way][level] = value
-            predictions[:, level - 1] = labels[answers[self.decode][:, column]]
+            predictions[:, level - 1] = labels[answers[self.decode].classes[:, column]]
+            probability[:, level - 1] = answers[self.decode].probability[:, column]
             if level in decoded[self.decode]:
                 accuracy[level] = decoded[self.decode][level]
             seen_count[level] = int(seen.sum())
@@ -123,7 +128,10 @@ class Evaluator:
         own = {metric.name: metric(predictions, truth, tree) for metric in self.metrics}
         finest = finest_accuracy(predictions, truth, all_seen)
         jaccard = precision_weighted_jaccard(predictions, truth, all_seen)
-        return Evaluation(asked, predictions, accuracy, seen_count, by_class, decoded, own, finest, jaccard)
+        finest_level, ranking = classes.levels[-1], answers[self.decode].ranking
+        hops = preference_score(labels[ranking], truth[:, finest_level - 1], tree, finest_level)
+        figures = (accuracy, seen_count, by_class, decoded, own, finest, jaccard, hops)
+        return Evaluation(asked, predictions, *figures, probability)
 
 
 @dataclass(frozen=True)
@@ -145,6 +153,7 @@ class Record:
     metrics: dict[str, Values] = field(default_factory=dict)  # of one's own; left out where there are none
     finest: Share | None = None  # accuracy at the end of each image's path; not in the records of older runs
     jaccard: Share | None = None  # of all levels' answers as one set of labels; likewise
+    hops: Share | None = None  # of the order in which the finest level met prefers its classes; likewise
 
     @classmethod
     def from_dict(cls, values: dict[str, Any], where: str = "a record is damaged") -> Record:

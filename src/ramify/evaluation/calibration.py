@@ -10,10 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from ramify.arrays import Floats, Ints, Mask
 from ramify.errors import RamifyError
 
-Floats = npt.NDArray[np.float64]
-Mask = npt.NDArray[np.bool_]
 BINS = 10
 STEPS = 50  # of Newton's method; it takes about ten
 
@@ -93,13 +92,44 @@ def _newton(inputs: Floats, target: Floats) -> Floats:
 def risk_coverage(confidence: Floats, right: Mask) -> tuple[Floats, Floats]:
     """Coverage and risk when only the surest are answered: (k/n, share of mistakes among the k surest).
 
-    Answers of one confidence are answered together. An area under this curve is the mean of the risks.
+    Answers of one confidence are answered together.
     """
     _check(confidence, right)
     order = np.argsort(-confidence, kind="stable")
     last = np.flatnonzero(np.append(np.diff(confidence[order]) != 0, True))
     answered = last + 1
     return answered / len(right), np.cumsum(~right[order])[last] / answered
+
+
+def area_under_risk_coverage(confidence: Floats, right: Mask) -> float | None:
+    """AURC (Geifman et al. 2019): the mean over images of the risk when only those as sure are answered.
+
+    The lower the better: few mistakes, and these the least sure answers. None without answers.
+    """
+    if not len(right):
+        return None
+    coverage, risk = risk_coverage(confidence, right)
+    return float((np.diff(coverage, prepend=0.0) * risk).sum())
+
+
+def sureness(predictions: Ints, truth: Ints, probability: Floats) -> tuple[Floats, Mask]:
+    """How sure answers [n, levels] are, and which are right, from class indices with −1 for none.
+
+    An image without an answer counts as wrong, and as the least sure: 0. Where its path has ended, nobody is
+    asked: nan.
+    """
+    sure = np.where(predictions >= 0, probability, 0.0)
+    return np.where(truth >= 0, sure, np.nan), (predictions == truth) & (truth >= 0)
+
+
+def level_sureness(confidence: Floats, right: Mask) -> dict[int, tuple[Floats, Mask]]:
+    """The same by level, from 1: [n] each, of the images that are asked at that level; without empty ones."""
+    asked = ~np.isnan(confidence)
+    return {
+        h + 1: (confidence[own, h], right[own, h])
+        for h, own in enumerate(asked.T)
+        if own.any() and confidence[own, h].any()
+    }
 
 
 @dataclass(frozen=True)
@@ -131,11 +161,11 @@ def stops(confidence: Floats, right: Mask, demands: npt.ArrayLike) -> list[Stop]
     return found
 
 
-def deepest(confidence: Floats, demand: float) -> npt.NDArray[np.int64]:
+def deepest(confidence: Floats, demand: float) -> Ints:
     """How many levels of each row are answered: down to the finest whose confidence is at least `demand`."""
     sure = np.nan_to_num(confidence, nan=-np.inf) >= demand
     levels = confidence.shape[1]
-    found: npt.NDArray[np.int64] = np.where(sure.any(1), levels - sure[:, ::-1].argmax(1), 0)
+    found: Ints = np.where(sure.any(1), levels - sure[:, ::-1].argmax(1), 0)
     return found
 
 

@@ -9,15 +9,13 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from ramify.arrays import AnyInts, Floats, Ints
 from ramify.errors import RamifyError
 from ramify.evaluation.metrics import consistency, path_accuracy
 from ramify.evaluation.own import METRICS, Metric
 from ramify.taxonomy import Taxonomy
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 Average = Literal["micro", "macro"]
 
 
@@ -74,31 +72,54 @@ def inconsistency(predictions: Ints, tree: Taxonomy) -> float:
     return 1.0 - consistency(predictions, tree)
 
 
-def preference_score(ranking: npt.NDArray[np.integer], truth: Ints, tree: Taxonomy) -> float | None:
-    """HOPS: how far the order in which classes are preferred follows the tree, 1 the best order, 0 the worst.
+def preference_score(
+    ranking: AnyInts, truth: Ints, tree: Taxonomy, level: int | None = None, first: int | None = None
+) -> float | None:
+    """HOPS (Sani and Anand 2026): how far the order of preference follows the tree, 1 the best, 0 the worst.
 
-    `ranking` [n, k] has classes of the deepest level from the most to the least probable, −1 at the end for
-    those not known; `truth` [n] the true class there, −1 for none. In the order that the tree asks for (Sani
-    and Anand 2026) no class stands before one that is nearer to the truth, by the height of the common
-    ancestor. With the heights h_k at each rank and h*_k in that order, the score is 1 − Σ_k (h_k − h*_k) / k,
-    the sum as a share of that of the reversed order; the weights 1 / k are ours. None without an image.
+    `ranking` [n, k] has classes of a level (the deepest) from the most to the least probable, `truth` [n] the
+    true class there, −1 for none; images whose class is not ranked are left out. A class has the rank of its
+    distance from the truth, by the height of the common ancestor: 0 for the truth, 1 for the nearest there
+    are, and so on. With the ranks o_j found and e_j asked for, which rise, the score is
+    1 − Σ w_j |o_j − e_j| / Σ w_j |e_{k+1−j} − e_j|, or 0 where that is less: the weights fall by a half from
+    rank to rank, and evenly within one. With `first` (HOPS@k) only so many places count, of both sums. None
+    without an image.
     """
     if ranking.ndim != 2 or ranking.shape[:1] != truth.shape:
         raise RamifyError(f"{ranking.shape} rankings for {truth.shape} truths; give [n, classes] and [n]")
-    paths, scores = tree.paths(tree.depth), [np.empty(0)]
-    weights = 1 / np.arange(1, ranking.shape[1] + 1)
-    ranking, truth = ranking[truth >= 0], truth[truth >= 0]
+    paths, scores = tree.paths(level or tree.depth), [np.empty(0)]
+    ranked = np.isin(truth, ranking[:1])
+    ranking, truth = ranking[ranked], truth[ranked]
     for start in range(0, len(truth), 256):
         rows, own = ranking[start : start + 256], truth[start : start + 256]
-        known = rows >= 0
-        heights = (paths[np.maximum(rows, 0)] != paths[own][:, None]).sum(2)
-        best = np.sort(np.where(known, heights, tree.depth + 1), 1)
-        worst = -np.sort(-np.where(known, heights, -1), 1)
-        off = (weights * (heights - best) * known).sum(1)
-        most = (weights * (worst - best) * known).sum(1)
-        scores.append(1 - np.divide(off, most, out=np.zeros(len(off)), where=most > 0))
-    found = np.concatenate(scores)
-    return float(found.mean()) if len(found) else None
+        found = _dense((paths[rows] != paths[own][:, None]).sum(2))
+        asked = np.sort(found, 1)
+        weights = _rank_weights(asked)[:, :first]
+        found, asked = found[:, :first], asked[:, :first]
+        off = (weights * abs(found - asked)).sum(1)
+        most = (weights * abs(asked[:, ::-1] - asked)).sum(1)
+        scores.append(1 - np.divide(off, most, out=np.minimum(off, 1), where=most > 0))
+    every = np.concatenate(scores).clip(0, 1)
+    return float(every.mean()) if len(every) else None
+
+
+def _dense(heights: Ints) -> Ints:
+    """Each row's values as numbers without gaps, from 0."""
+    there = (heights[:, :, None] == np.arange(heights.max() + 1)).any(1)
+    return np.take_along_axis(there.cumsum(1) - 1, heights, 1)
+
+
+def _rank_weights(ranks: Ints) -> Floats:
+    """2^−r at the first place of rank r, falling evenly to that of the next; to 0 at the last rank."""
+    weights = np.empty(ranks.shape)
+    for rank in range(int(ranks.max()) + 1):
+        here = ranks == rank
+        before = (here.cumsum(1) - 1) / np.maximum(
+            here.sum(1, keepdims=True), 1
+        )  # share of the rank's places
+        fall = np.where(ranks[:, -1:] == rank, 1.0, 0.5)
+        weights[here] = ((1 - before * fall) / 2.0**rank)[here]
+    return weights
 
 
 BUILT_IN = {

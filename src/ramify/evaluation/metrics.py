@@ -11,12 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from ramify.arrays import Floats, Ints, Mask
 from ramify.errors import RamifyError
 from ramify.taxonomy import Taxonomy
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Mask = npt.NDArray[np.bool_]
 PATHS = ("n", "levels")
 
 
@@ -203,6 +201,15 @@ def mistake_heights(predictions: Ints, truth: Ints, tree: Taxonomy) -> Ints:
     """
     answers = deepest_answers(np.where(truth >= 0, predictions, -1), tree)
     return np.where((truth >= 0).any(1), tree.height_between(answers, truth), -1)
+
+
+def farthest(heights: Ints, truth: Ints, most: int, then: npt.NDArray[np.generic] | None = None) -> Ints:
+    """The images of the highest mistakes, one of each path at most, highest first; equal ones by `then`."""
+    order = np.lexsort([np.arange(len(heights)) if then is None else then, -heights])
+    order = order[heights[order] > 0]
+    first = np.unique(truth[order], axis=0, return_index=True)[1]
+    found: Ints = order[np.sort(first)[:most]]
+    return found
 
 
 def deepest_answers(predictions: Ints, tree: Taxonomy) -> Ints:

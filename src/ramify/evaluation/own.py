@@ -7,15 +7,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
+from ramify.arrays import Ints
 from ramify.errors import RamifyError
 from ramify.named import blamed, find_named
 from ramify.taxonomy import Taxonomy
 from ramify.typed import shown
 
-Ints = npt.NDArray[np.int64]
 Compute = Callable[[Ints, Ints, Taxonomy], Any]
 Values = dict[str, float]
 ALL = "all"  # the key of a figure that is not of one level
@@ -24,6 +21,7 @@ TAKEN = frozenset(  # what records and results have anyway
         "aauc",
         "accuracy",
         "auc",
+        "aurc",
         "average_accuracy",
         "balanced_accuracy",
         "consistency",
@@ -31,6 +29,7 @@ TAKEN = frozenset(  # what records and results have anyway
         "final_accuracy",
         "finest_accuracy",
         "forgetting",
+        "hops",
         "jaccard",
         "path_accuracy",
         "peak_memory",

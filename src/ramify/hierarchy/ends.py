@@ -7,12 +7,10 @@ of many classes gives each of them less. So classes are compared within one leve
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from ramify.arrays import Floats, Ints, Mask
 from ramify.hierarchy.ties import is_last, level_sizes, own_column
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 TINY = float(np.finfo(float).tiny)
 # What the heads of other levels count, chosen on images held out of training (tools/tune.py): a finer one
 # tells more kinds apart and helps; a coarser one says little that the level itself does not know.
@@ -58,7 +56,7 @@ def answer_ends(log: Floats, ancestors: Ints) -> Ints:
     return found
 
 
-def _doubt(ancestors: Ints, own: Ints, last: npt.NDArray[np.bool_], column: int, size: int) -> float:
+def _doubt(ancestors: Ints, own: Ints, last: Mask, column: int, size: int) -> float:
     """How probably a class of this level has a descendant of which that is not known."""
     strangers = int((last & (own > column) & (ancestors[:, column] < 0)).sum())
     return float(1 - (1 - 1 / size) ** strangers) if strangers else 0.0

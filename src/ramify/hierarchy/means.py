@@ -7,17 +7,15 @@ from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
+from ramify.arrays import Floats
 from ramify.change import Follow, class_pairs, class_sums
 from ramify.classes import Classes
 from ramify.hierarchy.ties import Ties
 from ramify.memory import Forward, Workbench
 from ramify.networks.levels import like
 from ramify.state import Stateful
-
-Floats = npt.NDArray[np.float64]
 
 
 class MeanAnswers(Stateful):

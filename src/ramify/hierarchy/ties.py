@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
+from ramify.arrays import AnyInts, Floats, Ints, Mask
 from ramify.classes import Classes
 from ramify.memory import Workbench
 from ramify.taxonomy import Taxonomy
 
-Ints = npt.NDArray[np.int64]
 UNKNOWN = "(unknown)"
 
 
@@ -39,10 +38,10 @@ class Ties:
 
     classes: Classes
     parents: Ints
-    support: npt.NDArray[np.float64]
+    support: Floats
 
     @classmethod
-    def by_votes(cls, classes: Classes, votes: npt.NDArray[np.integer]) -> Ties:
+    def by_votes(cls, classes: Classes, votes: AnyInts) -> Ties:
         """`votes[c, d]`: how many samples labelled c the model takes for d (eq. 1, read upwards)."""
         parents, support = np.full(len(classes), -1, np.int64), np.zeros(len(classes))
         levels = classes.levels
@@ -108,13 +107,13 @@ def level_sizes(ancestors: Ints) -> Ints:
     return np.bincount(own[own >= 0], minlength=ancestors.shape[1])
 
 
-def is_last(ancestors: Ints) -> npt.NDArray[np.bool_]:
+def is_last(ancestors: Ints) -> Mask:
     """Whether a class is the end of its path: no class of a finer level lies below it.
 
     A class that has ended, without a level of its own, is none.
     """
     above = ancestors.copy()
     above[np.arange(len(above)), own_column(ancestors)] = -1
-    last: npt.NDArray[np.bool_] = np.any(ancestors >= 0, axis=1)
+    last: Mask = np.any(ancestors >= 0, axis=1)
     last[above[above >= 0]] = False
     return last

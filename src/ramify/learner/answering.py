@@ -6,15 +6,16 @@ from collections.abc import Iterable
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 from torch import Tensor
 
+from ramify.arrays import Singles
 from ramify.errors import RamifyError
-from ramify.hierarchy import DECODINGS, ancestors_in
+from ramify.hierarchy import DECODINGS
 from ramify.hierarchy import decode as read
 from ramify.learner.images import Images, OneImage, as_tensor, one_tensor
 from ramify.learner.labels import Label, Levels, as_labels, as_levels, refuse_unequal
 from ramify.learner.prediction import Prediction
+from ramify.learner.samples import Names
 from ramify.learner.shared import SharedTrainer
 from ramify.learner.sure import answered, check_confidence
 from ramify.learner.taking import Features, Taking, as_features
@@ -32,6 +33,7 @@ class Answering:
     _trainer: SharedTrainer
     _taxonomy: Taxonomy | None
     _taking: Taking
+    _names: Names
     image_size: int
 
     def labels(self, level: int) -> tuple[Label, ...]:
@@ -52,10 +54,10 @@ class Answering:
     ) -> Prediction:
         """The best label at each level met so far, from one pass.
 
-        `decode` says how answers are read: each level's head by itself (`heads`, the default), the most
-        probable `path` through the tree (`consistent=True` says the same), the labels of least expected tree
-        distance (`crm`, Karthik et al. 2021), the finest answer and its ancestors (`up`), or all heads
-        together (`joint`). The tree is the taxonomy or, without one, the hierarchy worked out so far.
+        `decode` says how answers are read: each level's head by itself (`heads`), the most probable `path`
+        through the tree (`consistent=True` says the same), the labels of least expected tree distance (`crm`,
+        Karthik et al. 2021), the finest answer and its ancestors (`up`), or all heads together (`joint`); by
+        default as the method does. The tree is the taxonomy or, without one, the hierarchy worked out so far.
 
         With `confidence`, 0.9 for nine of ten right, the path (the default then) ends at the finest label
         that is as sure; its other labels are None. How sure is measured on the samples that were asked before
@@ -64,13 +66,13 @@ class Answering:
         if decode not in (None, *DECODINGS) or (consistent and decode not in (None, "path")):
             known = ", ".join(DECODINGS)
             raise RamifyError(f"decode is {decode!r}; use one of {known}, and with consistent=True only path")
-        way = decode or ("heads" if confidence is None and not consistent else "path")
+        way = decode or (self._trainer.method.decode if confidence is None and not consistent else "path")
         pixels = self._inputs(images, features)
         with self._trainer.turns:
             if confidence is not None:
                 check_confidence(self._trainer, confidence)
             log, score = self._trainer.consider(pixels)
-            chosen = read(way, self._trainer.classes, log, self._read_through(way))
+            chosen = read(way, self._trainer.classes, log, self._trainer.ancestors(way, self._taxonomy))
             return answered(self._trainer, chosen, log, score, way, confidence)
 
     def explain(
@@ -83,20 +85,23 @@ class Answering:
     ) -> list[Reason]:
         """The `k` stored images nearest to an image in the network's features: why it answers as it does.
 
-        Nearest first, each with the labels that it was taught with, and whether these are what `predict`
-        answers. None where nothing is stored. `features` [1, size] may be asked in the place of an image.
+        Nearest first, each with its number and id, the labels that it was taught with, and whether these are
+        what `predict` answers. None where nothing is stored. `features` [1, size] may be asked in the place
+        of an image.
         """
         whole("k", k, 1)
         pixels = self._inputs(None if image is None else one_tensor(image, self.image_size), features)
-        way = decode or "heads"
+        if len(pixels) != 1:
+            raise RamifyError(f"{len(pixels)} samples were given; explain takes one at a time")
+        way = decode or self._trainer.method.decode
         with self._trainer.turns:
             log = self._trainer.log_probabilities(pixels)
-            chosen = read(way, self._trainer.classes, log, self._read_through(way))
-            return reasons(self._trainer, pixels, chosen[0], log[0], k)
+            chosen = read(way, self._trainer.classes, log, self._trainer.ancestors(way, self._taxonomy))
+            return reasons(self._trainer, self._names, pixels, chosen[0], log[0], k)
 
     def predict_proba(
         self, images: Images | None = None, level: int = 1, *, features: Features | None = None
-    ) -> npt.NDArray[np.float32]:
+    ) -> Singles:
         """Probabilities [n, labels of the level], columns in the order of `labels(level)`."""
         pixels = self._inputs(images, features)
         with self._trainer.turns:
@@ -148,11 +153,3 @@ class Answering:
             raise RamifyError(f"the learner takes features of {size} values, not images: give features=…")
         assert images is not None
         return as_tensor(images, self.image_size)
-
-    def _read_through(self, way: str) -> npt.NDArray[np.int64]:
-        """The ancestors of each class, where the way to read answers needs a tree."""
-        if way == "heads":
-            return np.empty((0, 0), np.int64)
-        if self._taxonomy is not None:
-            return ancestors_in(self._taxonomy, self._trainer.classes)
-        return self._trainer.ties().ancestors()

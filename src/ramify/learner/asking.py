@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from ramify.arrays import Pixels
 from ramify.datasets.decode import BrokenImage, decode, quiet_pillow
 from ramify.datasets.listing import image_files
 from ramify.errors import RamifyError
@@ -38,9 +38,13 @@ class Answer:
     """How sure each label is, by the model's own log; where that is long enough."""
     new: tuple[int, ...] = ()
     """The levels at which the image looks like none of the labels."""
-    pixels: NDArray[np.uint8] | None = None
+    pixels: Pixels | None = None
     reasons: list[Reason] = field(default_factory=list)
     """The stored images nearest to it, where that was asked."""
+
+    def share(self, level: int) -> float:
+        """How often such an answer has been right, by the log; without one, the head's own probability."""
+        return self.confidences.get(level, self.levels[level][1])
 
 
 @dataclass(frozen=True)
@@ -93,9 +97,7 @@ def ask(learner: Learner, files: Iterable[tuple[str, Path]], question: Question)
             yield Answer(name, error=errors[number]) if number in errors else next(said)
 
 
-def _said(
-    learner: Learner, given: Sequence[tuple[str, NDArray[np.uint8]]], question: Question
-) -> Iterator[Answer]:
+def _said(learner: Learner, given: Sequence[tuple[str, Pixels]], question: Question) -> Iterator[Answer]:
     if not given:
         return
     images = torch.from_numpy(np.stack([pixels for _, pixels in given]))

@@ -12,11 +12,12 @@ from torch import nn
 from ramify import __version__
 from ramify.errors import RamifyError
 from ramify.files import write_atomic
-from ramify.learner.relabel import stores
+from ramify.learner.relabel import remembers, stores
 from ramify.learner.trust import trust
 from ramify.named import is_own
 from ramify.networks.build import LITE
 from ramify.networks.resnet import BLOCKS
+from ramify.plural import counted
 from ramify.taxonomy import Taxonomy
 
 if TYPE_CHECKING:
@@ -109,8 +110,8 @@ def _what(learner: Learner) -> str:
         takes = f"images of {learner.image_size} × {learner.image_size} pixels ({named}{width}{frozen})"
     method = learner._trainer.method.name
     if learner.samples:
-        how = f"**{method}** on {takes}. It has taken {learner.samples:,} labelled samples, each once, in "
-        how += f"{learner.updates:,} updates, and answers at every level below."
+        how = f"**{method}** on {takes}. It has taken {counted(learner.samples, 'labelled sample')}, each "
+        how += f"once, in {counted(learner.updates, 'update')}, and answers at every level below."
     else:
         how = f"a network on {takes}, as a run has trained it; taught on, it learns by {method}."
     return f"A model for labels that keep branching, made with ramify {__version__}: {how}"
@@ -181,14 +182,19 @@ def _percent(value: float | None) -> str:
 def _holds(learner: Learner) -> str:
     trainer = learner._trainer
     count = sum(memory.size for memory in stores(trainer)) + len(trainer.waiting)
-    what = "images" if trainer.memory["inputs"].ndim == 4 else "features of images"
+    what = "image" if trainer.memory["inputs"].ndim == 4 else "feature of an image"
+    many = "images" if trainer.memory["inputs"].ndim == 4 else "features of images"
     if count:
+        why = "for rehearsal" if remembers(trainer) else "the latest, which wait for their batch"
         held = (
-            f"**It holds {count:,} {what} that it was taught with**, for rehearsal, and their names; whoever "
-            "has `learner.safetensors` has them. `ramify push` and `save(…, memory=False)` leave them out."
+            f"**It holds {counted(count, what, many)} that it was taught with**, {why}, and their names; "
+            "whoever has `learner.safetensors` has them. `ramify push` and `save(…, memory=False)` leave "
+            "them out."
         )
-    else:
+    elif remembers(trainer):
         held = "It holds none of the samples that it was taught with; taught on, its memory begins empty."
+    else:
+        held = f"It holds none of the samples that it was taught with: {trainer.method.name} stores none."
     return f"## What is in it\n\n{held}"
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from ramify.memory import Batch, Sample, arrived
-from ramify.methods.trainer import Label
+from ramify.methods.trainer import Pair
 
 if TYPE_CHECKING:
     from ramify.learner.shared import SharedTrainer
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 PATIENCE = 6  # updates after which a sample that is still answered wrongly is twice as often in the batch
 
 
-def correct(trainer: SharedTrainer, inputs: Tensor, labels: Sequence[Sequence[Label]], most: int) -> None:
+def correct(trainer: SharedTrainer, inputs: Tensor, labels: Sequence[Sequence[Pair]], most: int) -> None:
     """Learn samples as any others; then at most `most` further updates, as long as an answer is wrong.
 
     Each is of the corrected samples, at first once, and of others from memory that fill the batch: what is
@@ -35,7 +35,7 @@ def correct(trainer: SharedTrainer, inputs: Tensor, labels: Sequence[Sequence[La
             _insist(trainer, inputs[told], [labels[row] for row in told], most)
 
 
-def _insist(trainer: SharedTrainer, inputs: Tensor, labels: Sequence[Sequence[Label]], most: int) -> None:
+def _insist(trainer: SharedTrainer, inputs: Tensor, labels: Sequence[Sequence[Pair]], most: int) -> None:
     kept = trainer.inputs.take(inputs, trainer.rng).to(trainer.memory.home)
     level_of = trainer.classes.level_of
     classes = [sorted((trainer._meet(*pair) for pair in own), key=level_of.__getitem__) for own in labels]

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ramify.arrays import Pixels
 from ramify.errors import RamifyError
 from ramify.learner import verbs
 from ramify.learner.history import Entry, History, Undo, difference, digest, patched
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from ramify.learner.shared import SharedTrainer
 
 VERBS = ("rename", "merge", "split", "move", "forget", "relabel", "forget_samples", "forget_source")
-Pixels = npt.NDArray[np.uint8]  # of one stored image
 
 
 class Editable:

@@ -6,10 +6,10 @@ from itertools import pairwise, zip_longest
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import nn
 
+from ramify.arrays import Array, Floats, Ints
 from ramify.errors import RamifyError
 from ramify.hierarchy import Ties
 from ramify.hierarchy import decode as read
@@ -28,7 +28,6 @@ except ImportError:
         "HierarchicalClassifier needs the extra `sklearn`: pip install 'ramify[sklearn]'"
     ) from None
 
-Array = npt.NDArray[Any]
 Paths = list[list[tuple[int, Any]]]
 
 
@@ -46,7 +45,7 @@ class HierarchicalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     _trainer: Trainer
     _levels: int
     _told: list[Any]  # labels that were announced
-    _votes: npt.NDArray[np.int64]  # [class, class]: how often a label came with one of the next coarser level
+    _votes: Ints  # [class, class]: how often a label came with one of the next coarser level
 
     def __init__(
         self,
@@ -189,7 +188,7 @@ class HierarchicalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         right = [all(said[i, h - 1] == v for h, v in pairs) for i, pairs in enumerate(paths)]
         return float(np.average(right, weights=sample_weight))
 
-    def _log(self, X: Any) -> npt.NDArray[np.float64]:
+    def _log(self, X: Any) -> Floats:
         """Log-probabilities [n, classes], in double precision: they do not depend on what is asked along."""
         check_is_fitted(self)
         features = torch.from_numpy(np.array(validate_data(self, X, dtype=np.float64, reset=False)))
@@ -204,7 +203,7 @@ class HierarchicalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             ]
         return np.concatenate([trainer.levels.log_probabilities(part) for part in parts])
 
-    def _columns(self, log: npt.NDArray[np.float64], level: int) -> npt.NDArray[np.float64]:
+    def _columns(self, log: Floats, level: int) -> Floats:
         labels = self.classes_ if self._levels == 1 else self.classes_[level - 1]
         numbers = [self._trainer.classes.find(level, label) for label in np.asarray(labels).tolist()]
         found = np.zeros((len(log), len(numbers)))
@@ -213,7 +212,7 @@ class HierarchicalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
                 found[:, column] = np.exp(log[:, number])
         return found
 
-    def _ancestors(self) -> npt.NDArray[np.int64]:
+    def _ancestors(self) -> Ints:
         if self.decode == "heads":
             return np.empty((0, 0), np.int64)
         ties = Ties.by_votes(self._trainer.classes, self._votes)

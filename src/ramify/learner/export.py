@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from ramify.arrays import Singles
 from ramify.errors import RamifyError
 from ramify.files import beside
 from ramify.methods import Trainer
@@ -24,7 +24,7 @@ from ramify.networks.inputs import ImageInputs, channels
 
 TOLERANCE = 1e-4  # of a probability
 BATCHES = (2, 5)  # sizes that are compared; the batch size of the file is free
-Outputs = list[npt.NDArray[np.float32]]
+Outputs = list[Singles]
 
 
 class Served(nn.Module):

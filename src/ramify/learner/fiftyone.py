@@ -60,10 +60,10 @@ def write_answers(answers: Iterable[tuple[Answer, Path]], folder: Path) -> int:
         labels[stem.as_posix()] = [
             {
                 "label": str(label),
-                "confidence": round(float(answer.confidences.get(level, probability)), 4),
+                "confidence": round(float(answer.share(level)), 4),
                 "attributes": {"level": level},
             }
-            for level, (label, probability) in sorted(answer.levels.items())
+            for level, (label, _) in sorted(answer.levels.items())
         ]
     write_atomic(folder / LABELS, json.dumps({"classes": None, "labels": labels}, indent=1) + "\n")
     return len(labels)

@@ -16,9 +16,8 @@ from torch import Tensor, nn
 from ramify.errors import RamifyError
 from ramify.files import check_format, fitting
 from ramify.learner.labels import as_levels
-from ramify.learner.saving import OWN_NETWORK, RUN_FILE, not_asked_for, refuse_other_weights
+from ramify.learner.saving import RUN_FILE, Opened, refuse_other_weights
 from ramify.methods import find_method, make_settings
-from ramify.methods.recipe import Build, Method
 from ramify.methods.settings import NetworkSettings
 from ramify.named import is_own
 from ramify.networks import build_backbone
@@ -55,28 +54,21 @@ class Trained:
     """Samples of each class; not in older files."""
 
 
-def from_run(
-    kind: type[Learner],
-    path: Path,
-    device: str,
-    method: str | Method | Build | None,
-    network: nn.Module | str | None,
-    own_code: bool,
-) -> Learner:
+def from_run(kind: type[Learner], given: Opened) -> Learner:
     """A learner with the network, the classes, the tree, the method and the settings of a run.
 
     Its memory begins empty. A method in closed form has the sums over all of the run's samples.
     """
+    path, network = given.path, given.network
     file, tree = path / RUN_FILE, read_taxonomy(path / "taxonomy.csv")
     with fitting(file):
         about, arrays = _trained(file, tree)
         sums = {name.removeprefix(SUMS): arrays.pop(name) for name in list(arrays) if name.startswith(SUMS)}
-        if network is None and is_own(about.network.name):
-            raise RamifyError(f"{path} {OWN_NETWORK}")
-        if isinstance(network, str) and not is_own(about.network.name):
-            raise not_asked_for(path, about.network.name, network)
-        config = _config(path, about, own_code or method is not None)
-        chosen = method or _goes_on_by(path, config.method, bool(sums), own_code)
+        if is_own(about.network.name):
+            given.refuse_no_network()
+        given.refuse_network(about.network.name)
+        config = _config(path, about, given.own_code or given.method is not None)
+        chosen = given.method or _goes_on_by(given, config.method, bool(sums))
         if network is None and about.network.name in BLOCKS and about.encoder is None:
             _refuse_misfit(about, arrays, file)
         learner = kind(
@@ -89,7 +81,7 @@ def from_run(
             freeze=about.network.freeze if isinstance(network, nn.Module) else None,
             taxonomy=tree,
             seed=config.seed,
-            device=device,
+            device=given.device,
             mean=about.mean,
             std=about.std,
             **_settings(config, about),
@@ -108,12 +100,9 @@ def _config(path: Path, about: Trained, own_code: bool) -> Config:
     return read_config(RunFolder(path).about()["config"], f"{path}/config.json", own_code)
 
 
-def _goes_on_by(path: Path, name: str, sums: bool, own_code: bool) -> str:
-    """The run's own method, or the default one, with a word, where that needs more than samples to come."""
-    if is_own(name) and not own_code:
-        raise RamifyError(
-            f"{path} names code to import, {name!r}; if you trust it, say own_code=True (--own-code)"
-        )
+def _goes_on_by(given: Opened, name: str, sums: bool) -> str:
+    """The run's own method or, with a word, `OTHERWISE` where that needs more than samples to come."""
+    given.refuse_code(name)
     method = find_method(name)
     why = {
         "learns only when its stream is over": method.offline,
@@ -122,7 +111,7 @@ def _goes_on_by(path: Path, name: str, sums: bool, own_code: bool) -> str:
         "needs the sums of its samples, which this older run has not kept": method.closed_form and not sums,
     }
     if told := next((words for words, holds in why.items() if holds), None):
-        log.info("%s %s: if it is taught on, %s goes on by %s", name, told, path, OTHERWISE)
+        log.info("%s %s: if it is taught on, %s goes on by %s", name, told, given.path, OTHERWISE)
         return OTHERWISE
     return name
 

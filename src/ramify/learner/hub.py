@@ -16,6 +16,7 @@ from ramify.learner.learner import Learner
 from ramify.learner.relabel import stored
 from ramify.learner.saving import FILE
 from ramify.learner.sharing import without_samples
+from ramify.plural import counted
 
 SENT = (FILE, CARD, HISTORY)
 REPO = re.compile(r"[\w.-]+/[\w.-]+")
@@ -78,7 +79,7 @@ def push(
         try:
             api.create_repo(repo, private=not public, exist_ok=True)
             private = bool(api.model_info(repo).private)
-            message = f"{learner.samples:,} samples learned"
+            message = f"{counted(learner.samples, 'sample')} learned"
             api.upload_folder(
                 repo_id=repo, folder_path=folder, allow_patterns=list(SENT), commit_message=message
             )

@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from PIL import Image
 from torch import Tensor
 
+from ramify.arrays import Array, Pixels
 from ramify.datasets.decode import BrokenImage, decode, pixels, quiet_pillow, stretch
 from ramify.errors import RamifyError
 from ramify.pixels import check_values
 
-OneImage = npt.NDArray[np.uint8] | Tensor | Image.Image | str | PathLike[str]
-Images = npt.NDArray[np.uint8] | Tensor | Iterable[Image.Image | str | PathLike[str]]
+OneImage = Pixels | Tensor | Image.Image | str | PathLike[str]
+Images = Pixels | Tensor | Iterable[Image.Image | str | PathLike[str]]
 
 
 def one_tensor(image: OneImage, size: int) -> Tensor:
@@ -49,7 +49,7 @@ def as_tensor(images: Images, size: int) -> Tensor:
     return torch.from_numpy(stacked)
 
 
-def _read(image: Any, index: int, size: int) -> npt.NDArray[np.uint8]:
+def _read(image: Any, index: int, size: int) -> Pixels:
     try:
         if isinstance(image, Image.Image):
             return pixels(image, size)
@@ -64,7 +64,7 @@ def _read(image: Any, index: int, size: int) -> npt.NDArray[np.uint8]:
     )
 
 
-def _from_array(images: npt.NDArray[Any] | Tensor, size: int) -> Tensor:
+def _from_array(images: Array | Tensor, size: int) -> Tensor:
     shape = tuple(images.shape)
     if images.dtype not in (torch.uint8, np.uint8):
         hint = "; floats in 0..1: (images * 255).round() as uint8" if "float" in str(images.dtype) else ""

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from ramify.classes import Classes
 from ramify.errors import RamifyError
+from ramify.plural import counted
 from ramify.taxonomy import Taxonomy
 from ramify.taxonomy.edit import ancestry
 from ramify.typed import shown
@@ -97,7 +98,7 @@ def as_pairs(
         levels = as_levels(None if any(h is None for h in given_levels) else given_levels, names, tree)
         found.append(sorted(zip(levels, names, strict=True), reverse=True))
         if tree is not None:
-            _refuse_off_path(found[-1], tree)
+            refuse_off_path(found[-1], tree)
     return found
 
 
@@ -115,7 +116,10 @@ def with_above(labels: Mapping[int, Label], tree: Taxonomy | None) -> dict[int, 
 def refuse_unequal(images: int, labels: int) -> None:
     """Refuse images without a label, and labels without an image."""
     if images != labels:
-        raise RamifyError(f"{images} images and {labels} labels were given; each image needs one label")
+        raise RamifyError(
+            f"{counted(images, 'image')} and {counted(labels, 'label')} were given; each image needs "
+            "one label"
+        )
 
 
 def refuse_missing(tree: Taxonomy, classes: Classes) -> None:
@@ -131,7 +135,8 @@ def refuse_missing(tree: Taxonomy, classes: Classes) -> None:
         raise RamifyError(
             f"the tree lacks {len(missing)} of the classes that the model has learned: "
             f"{', '.join(missing[:NAMED])}{more}; put them back under these names (a tree may grow, and "
-            "classes may get other parents), or begin a new model"
+            "classes may get other parents), rename them in the model (`ramify edit MODEL rename`), or begin "
+            "a new model"
         )
 
 
@@ -173,8 +178,8 @@ def _pairs(value: Any, level: Any) -> list[tuple[Any, Any]]:
     return list(value.items()) if isinstance(value, Mapping) else [(level, value)]
 
 
-def _refuse_off_path(pairs: list[tuple[int, Label]], tree: Taxonomy) -> None:
-    """Refuse labels of one image of which one is not above the other in the tree."""
+def refuse_off_path(pairs: Sequence[tuple[int, Label]], tree: Taxonomy) -> None:
+    """Refuse labels of one image, finest first, of which one is not above the other in the tree."""
     for (level, label), (above, ancestor) in pairwise(pairs):
         up = tree.names(above)[int(tree.up(level, above)[tree.index(level, str(label))])]
         if up != str(ancestor):
@@ -186,7 +191,9 @@ def _refuse_off_path(pairs: list[tuple[int, Label]], tree: Taxonomy) -> None:
 
 def _refuse_uneven(levels: int, labels: int) -> None:
     if levels != labels:
-        raise RamifyError(f"{levels} levels for {labels} labels; give one level, or one a label")
+        raise RamifyError(
+            f"{counted(levels, 'level')} for {counted(labels, 'label')}; give one level, or one a label"
+        )
 
 
 def _plain(name: str, given: Any) -> Any:
@@ -204,6 +211,10 @@ def _level_in(tree: Taxonomy, label: Label) -> int:
     if not found:
         names = [name for h in range(1, tree.depth + 1) for name in tree.names(h)]
         near = difflib.get_close_matches(str(label), names, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else "add it there, or give another label"
+        hint = (
+            f"did you mean {near[0]!r}? A new one is added to the tree first"
+            if near
+            else "add it there, or give another label"
+        )
         raise RamifyError(f"label {label!r} is not in the taxonomy; {hint}")
     raise RamifyError(f"label {label!r} stands at levels {found} of the taxonomy; say which with level=")

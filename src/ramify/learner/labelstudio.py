@@ -104,14 +104,14 @@ def with_answers(
 
     An earlier prediction of the same version gives way.
     """
-    names = _control_names(tasks, control)
+    names = control_names(tasks, control)
     done = []
     for task, answer in zip(tasks, answers, strict=True):
         task = copy.deepcopy(task)
         others = [p for p in task.get("predictions") or () if not _is_ours(p, version)]
         if path := whole_path(answer, tree):
             finest = max(answer.levels)
-            sure = answer.confidences.get(finest, answer.levels[finest][1])
+            sure = answer.share(finest)
             value = {"taxonomy": [plain_names(path)]}
             result = {"from_name": names[0], "to_name": names[1], "type": "taxonomy", "value": value}
             others.append({"model_version": version, "score": round(float(sure), 4), "result": [result]})
@@ -137,8 +137,13 @@ def whole_path(answer: Answer, tree: Taxonomy | None) -> list[str]:
     return [str(answer.levels[level][0]) for level in sorted(answer.levels)]
 
 
-def labelling_config(tree: Taxonomy) -> str:
-    """A labelling configuration with the tree as choices, for a new project."""
+def labelling_config(tree: Taxonomy, names: tuple[str, str], field: str) -> str:
+    """A labelling configuration with the tree as choices, for a new project or that of the tasks.
+
+    `names` are those of the Taxonomy control and of the image, `field` has the image in the tasks' data: what
+    predictions speak of must be called so in the project, or Label Studio does not show them.
+    """
+    control, image = map(quoteattr, names)
     children: dict[Names, list[Names]] = {}
     for leaf in range(tree.leaves):
         path = tree.path(leaf)
@@ -156,8 +161,8 @@ def labelling_config(tree: Taxonomy) -> str:
             lines += [f"{tag}>", *inner, f"{indent}</Choice>"] if inner else [f"{tag}/>"]
         return lines
 
-    head = f'  <Image name="{OBJECT}" value="${OBJECT}"/>'
-    begin = f'  <Taxonomy name="{CONTROL}" toName="{OBJECT}">'
+    head = f"  <Image name={image} value={quoteattr('$' + field)}/>"
+    begin = f"  <Taxonomy name={control} toName={image}>"
     return "\n".join(["<View>", head, begin, *choices((), "    "), "  </Taxonomy>", "</View>", ""])
 
 
@@ -209,7 +214,7 @@ def _only_control(tasks: Sequence[Task]) -> str | None:
     return names[0] if names else None
 
 
-def _control_names(tasks: Sequence[Task], control: str | None) -> tuple[str, str]:
+def control_names(tasks: Sequence[Task], control: str | None) -> tuple[str, str]:
     """What the control and the image are called in the project; ours where nothing was annotated yet."""
     control = control or _only_control(tasks)
     for result in _results(tasks):

@@ -36,11 +36,13 @@ from ramify.learner.shared import SharedTrainer
 from ramify.learner.sharing import without_samples
 from ramify.learner.taking import Features, taking
 from ramify.locks import hold_to_write
+from ramify.memory.held import Held
 from ramify.methods import Settings, find_method, make_settings
 from ramify.methods.recipe import Build, Method, as_method
 from ramify.methods.settings import NetworkSettings
 from ramify.named import is_own
 from ramify.pixels import Channels
+from ramify.plural import counted
 from ramify.runs.run import pick_device
 from ramify.taxonomy import Taxonomy, read_taxonomy
 from ramify.typed import from_dict, whole
@@ -79,7 +81,7 @@ class Learner(Answering, Editable):
 
     def __init__(
         self,
-        method: str | Method | Build = "pl-fms",
+        method: str | Method | Build = "canopy",
         *,
         image_size: int = 64,
         memory_size: int = 2000,
@@ -96,23 +98,8 @@ class Learner(Answering, Editable):
         correction: int = 30,
         **settings: Any,
     ) -> None:
-        self._params = {
-            "method": method,
-            "image_size": image_size,
-            "memory_size": memory_size,
-            "network": network,
-            "freeze": freeze,
-            "features": features,
-            "taxonomy": taxonomy,
-            "seed": seed,
-            "device": device,
-            "mean": mean,
-            "std": std,
-            "ask": ask,
-            "log_size": log_size,
-            "correction": correction,
-            **settings,
-        }
+        given = {name: value for name, value in locals().items() if name not in ("self", "settings")}
+        self._params = given | settings
         self.image_size = whole("image_size", image_size, 1, MAX_SIZE)
         chosen = find_method(method) if isinstance(method, str) else as_method(method)
         _refuse_untaught(chosen)
@@ -266,8 +253,8 @@ class Learner(Answering, Editable):
         An image with several labels counts for the finest; with `every`, for each of them.
         """
         with self._trainer.turns:
-            classes, memory = self._trainer.classes, self._trainer.memory
-            rows = (memory["labels"] if every else memory.classes)[: memory.size].ravel()
+            classes, held = self._trainer.classes, Held(self._trainer)
+            rows = (held.labels if every else held.classes).ravel()
             counts = np.bincount(rows[rows >= 0], minlength=len(classes)).tolist()
             return {h: {classes.labels[c]: counts[c] for c in classes.of_level(h)} for h in classes.levels}
 
@@ -282,8 +269,8 @@ class Learner(Answering, Editable):
                 return self
             if self.samples:
                 raise RamifyError(
-                    f"the learner has taken {self.samples} samples; set_params is for one that has taken "
-                    "none: make another with Learner(**(learner.get_params() | {…}))"
+                    f"the learner has taken {counted(self.samples, 'sample')}; set_params is for one "
+                    "that has taken none: make another with Learner(**(learner.get_params() | {…}))"
                 )
             made, notes = type(self)(**(self._params | params)), self.notes
         self.__dict__.update(made.__dict__, notes=notes)
@@ -291,7 +278,8 @@ class Learner(Answering, Editable):
 
     def __repr__(self) -> str:
         sizes = "/".join(str(len(self.labels(h))) for h in self.levels) or "no"
-        return f"<Learner {saving.name_of(self._params['method'])}: {sizes} labels, {self.samples} samples>"
+        taken = counted(self.samples, "sample")
+        return f"<Learner {saving.name_of(self._params['method'])}: {sizes} labels, {taken}>"
 
     # ---- saving
 
@@ -327,7 +315,7 @@ class Learner(Answering, Editable):
         that was given by name (`package.module:name`) is imported only with `own_code=True`, for importing
         runs code; naming a `network` (`package.module:factory`) here allows that one.
         """
-        return saving.load(cls, Path(path), device, method, network, own_code)
+        return saving.load(cls, saving.Opened(Path(path), device, method, network, own_code))
 
     def export(self, path: str | Path) -> None:
         """Write the network for serving: `.onnx` (needs ramify[onnx]) or `.pt2` (torch.export).

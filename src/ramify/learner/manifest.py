@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from ramify.arrays import Pixels
 from ramify.datasets.decode import BrokenImage, decode, quiet_pillow
 from ramify.errors import RamifyError
 from ramify.learner.folder import ModelFolder
-from ramify.learner.labels import Label, as_labels, as_levels, with_above
+from ramify.learner.labels import Label, as_labels, as_levels, refuse_off_path, with_above
 from ramify.learner.learner import Learner
 from ramify.learner.rows import Folder, Manifest, Row, Source
 
@@ -112,7 +112,7 @@ class Lesson:
     def _teach(self, numbers: Sequence[int]) -> list[int]:
         """Ask about rows and learn them; returns those whose image cannot be read."""
         labels = {n: self._checked(self.rows[n]) for n in numbers}  # refused before anything is learned
-        pixels: dict[int, NDArray[np.uint8]] = {}
+        pixels: dict[int, Pixels] = {}
         for n in numbers:
             self._tried[n] = self._stamp(n)
             try:
@@ -167,6 +167,8 @@ class Lesson:
                 labels = as_labels([label], self.learner._trainer.classes)
                 level = int(text[:9]) if text else None
                 found[as_levels(level, labels, self.learner.taxonomy)[0]] = labels[0]
+            if self.learner.taxonomy is not None:
+                refuse_off_path(sorted(found.items(), reverse=True), self.learner.taxonomy)
         except RamifyError as error:
             file = "" if row.where.endswith(row.path) else f" ({row.path})"
             raise RamifyError(f"{row.where}{file}: {error}") from None

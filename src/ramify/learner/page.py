@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-import numpy.typing as npt
-
+from ramify.arrays import Pixels
 from ramify.learner.asking import Answer
 from ramify.learner.why import Reason
+from ramify.plural import counted
 from ramify.reports.html import document
 from ramify.reports.markup import Markup, el, join
 from ramify.reports.mistakes import thumbnail
@@ -16,7 +15,7 @@ from ramify.reports.mistakes import thumbnail
 
 def answers_page(answers: Sequence[Answer], levels: Sequence[int], title: str = "ramify predict") -> str:
     """The whole document; it needs no other file."""
-    count = f"{len(answers):,} image{'s' * (len(answers) != 1)}"
+    count = counted(len(answers), "image")
     head = el("header", el("h1", title), el("p", count, class_="faint"))
     return document(title, join([head, el("main", *(_answer(answer, levels) for answer in answers))]))
 
@@ -41,18 +40,20 @@ def _label(answer: Answer, level: int) -> Markup:
         return new
     label, probability = answer.levels[level]
     sure = answer.confidences.get(level)
-    told = f" {probability:.0%} by its head" + ("" if sure is None else f", {int(100 * sure)}% sure")
+    raw = f"{probability:.0%} by its head"
+    told = f" {raw}" if sure is None else f" such answers were right {int(100 * sure)}% of the time ({raw})"
     line = el("div", el("strong", str(label)), Markup(el("small", told)))
     return join([line, new if level in answer.new else None])
 
 
 def _reason(reason: Reason) -> Markup:
     labels = " > ".join(str(label) for _, label in sorted(reason.labels.items()))
-    about = el("div", f"{labels} {reason.similarity:.2f}", class_=None if reason.agrees else "wrong")
+    told = el("div", f"{labels} {reason.similarity:.2f}", class_=None if reason.agrees else "wrong")
+    about = join([told, el("div", reason.name, class_="faint")])
     if reason.image is None:  # features are stored
-        return el("li", about)
-    return el("li", _picture(reason.image.transpose(2, 0, 1), labels), about)
+        return el("li", el("div", about))
+    return el("li", _picture(reason.image.transpose(2, 0, 1), labels), el("div", about))
 
 
-def _picture(image: npt.NDArray[np.uint8], name: str) -> Markup:
+def _picture(image: Pixels, name: str) -> Markup:
     return el("img", src=thumbnail(image), alt=name)

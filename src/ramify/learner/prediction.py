@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
+from ramify.arrays import Floats, Ints, Mask, Singles
 from ramify.classes import Classes
+from ramify.hierarchy.decode import probability_of
 from ramify.learner.labels import Label
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,10 +25,10 @@ class Prediction:
     """
 
     labels: dict[int, list[Label | None]]
-    probabilities: dict[int, npt.NDArray[np.float32]]
-    confidences: dict[int, npt.NDArray[np.float32]] = field(default_factory=dict)
+    probabilities: dict[int, Singles]
+    confidences: dict[int, Singles] = field(default_factory=dict)
     """The share of such answers that has been right, by the prequential log; only levels that have one."""
-    new: dict[int, npt.NDArray[np.bool_]] = field(default_factory=dict)
+    new: dict[int, Mask] = field(default_factory=dict)
     """Whether an image looks like none of the level's labels, by the same log."""
 
     @property
@@ -49,7 +47,6 @@ class Prediction:
 def prediction(classes: Classes, chosen: Ints, log: Floats) -> Prediction:
     """From class numbers [n, levels met], -1 for no answer, and log-probabilities [n, classes] to labels."""
     names = [*classes.labels[: log.shape[1]], None]
-    picked = np.exp(np.take_along_axis(log, np.maximum(chosen, 0), 1))
-    picked = np.where(chosen >= 0, picked, np.nan).astype(np.float32)
+    picked = probability_of(chosen, log).astype(np.float32)
     labels = {level: [names[c] for c in chosen[:, k]] for k, level in enumerate(classes.levels)}
     return Prediction(labels, {level: picked[:, k] for k, level in enumerate(classes.levels)})

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 from torch import Tensor
 
+from ramify.arrays import Floats, Ints, Mask
 from ramify.change import Change, Follow, class_numbers
 from ramify.classes import Classes
 from ramify.errors import RamifyError
@@ -19,11 +19,8 @@ from ramify.typed import shown, whole
 
 if TYPE_CHECKING:
     from ramify.methods import Trainer
-    from ramify.methods.trainer import Label
+    from ramify.methods.trainer import Pair
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 LEAST = 50  # answers at a level from which its calibration is fitted
 ALARMS = 0.05  # of the samples of known classes, that are taken for new ones
 RECENT = 200  # answers that say where that is: logits grow as the network learns
@@ -81,7 +78,7 @@ class PrequentialLog(Stateful):
     def __len__(self) -> int:
         return len(self.truth)
 
-    def ask(self, trainer: Trainer, inputs: Tensor, labels: Sequence[Sequence[Label]]) -> list[Asked]:
+    def ask(self, trainer: Trainer, inputs: Tensor, labels: Sequence[Sequence[Pair]]) -> list[Asked]:
         """Ask about samples that are about to be learned; `note` takes what is returned when they are.
 
         Not of methods that train to be asked, nor before anything has been learned.

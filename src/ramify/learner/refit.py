@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from ramify.arrays import Ints
+from ramify.memory.held import Held
 from ramify.memory.workbench import LOOK, Weights
 from ramify.methods.trainer import Trainer
 from ramify.networks.heads import ROWS
@@ -17,7 +18,6 @@ from ramify.networks.heads import ROWS
 AT_MOST = 1024  # stored samples that are looked at
 STEPS = 50
 HELD = 1e-4  # weight of the way from where a row begins
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -32,21 +32,20 @@ class Answers:
 
 def answers(trainer: Trainer, level: int, classes: Ints) -> list[Answers]:
     """Of the network, and of its average where the method answers with one; samples of `classes` first."""
-    memory, rows = trainer.memory, trainer.classes.of_level(level)
-    labels = memory["labels"][: memory.size]
-    order = np.lexsort([~np.isin(labels, rows).any(1), ~np.isin(labels, classes).any(1)])
-    slots = np.sort(order[:AT_MOST])
-    if not len(slots):
+    held, rows = Held(trainer), trainer.classes.of_level(level)
+    order = np.lexsort([~np.isin(held.labels, rows).any(1), ~np.isin(held.labels, classes).any(1)])
+    places = np.sort(order[:AT_MOST])
+    if not len(places):
         return []
-    numbers = memory["sample"][slots].tolist()
+    numbers = held.numbers[places].tolist()
     found = []
     for weights in _weights(trainer):
-        parts = [slots[start : start + LOOK] for start in range(0, len(slots), LOOK)]
-        passed = [trainer.embed(memory.batch(part).inputs, weights) for part in parts]
+        parts = [places[start : start + LOOK] for start in range(0, len(places), LOOK)]
+        passed = [trainer.embed(held.inputs(part), weights) for part in parts]
         features, logits = (torch.cat(values).float() for values in zip(*passed, strict=True))
         said = logits[:, torch.from_numpy(rows).to(logits.device)].softmax(1)
         found.append(Answers(features, said, rows, numbers))
-    trainer.cost.images_memory += len(slots) * len(found)
+    trainer.cost.images_memory += len(places) * len(found)
     return found
 
 

@@ -6,13 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
+from ramify.arrays import Ints
 from ramify.change import Change
 from ramify.memory import Memory, Sample
 from ramify.methods.trainer import Trainer
 
-Ints = npt.NDArray[np.int64]
 Labels = tuple[int, ...]  # classes, coarsest level first
 
 
@@ -31,6 +30,11 @@ class Edit:
 def stores(trainer: Trainer) -> tuple[Memory, ...]:
     """The memory, and what the method keeps beside it."""
     return (trainer.memory, *trainer.recipe.keep.stores())
+
+
+def remembers(trainer: Trainer) -> bool:
+    """Whether the method stores samples at all; one in closed form, and the naive one, store none."""
+    return any(memory.capacity for memory in stores(trainer))
 
 
 def stored(trainer: Trainer) -> Iterator[tuple[int, Labels]]:

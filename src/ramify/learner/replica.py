@@ -47,6 +47,7 @@ class Replica:
         with learner._trainer.turns:
             state = learner._trainer.state()
             fresh._taxonomy, fresh.notes = learner.taxonomy, copy.deepcopy(learner.notes)
+            fresh._names = learner._names.copy()
         with fresh._trainer.turns:
             fresh._trainer.restore(state)
             if learner.taxonomy is None and len(fresh._trainer.classes):

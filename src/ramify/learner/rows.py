@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from ramify.datasets.listing import image_files
+from ramify.datasets.load import plain
 from ramify.datasets.splits import PARTS
 from ramify.errors import RamifyError
 from ramify.taxonomy import Taxonomy
@@ -141,6 +143,8 @@ class Manifest:
 class Folder:
     """Class folders, nested as the levels are; with a tree, names stand at its levels, below their parents.
 
+    Names that differ from the tree's in nothing but case and punctuation are the tree's, as in a dataset.
+
     The order is that of a digest of seed and path: as good as random, and the same after an interruption.
     What comes later is learned later. An image is known by its path within the folder and its size in bytes.
     """
@@ -153,6 +157,8 @@ class Folder:
         self._named: dict[str, list[tuple[str, ...]]] = {}  # name -> where it stands in the tree
         for place in self._paths:
             self._named.setdefault(place[-1], []).append(place)
+        bare = Counter(plain(name) for name in self._named)
+        self._bare = {plain(name): name for name in self._named if bare[plain(name)] == 1}
         self.known: set[str] = set(notes.setdefault("files", []))
         self.rows: list[Row] = []
         self._listed: set[str] = set()
@@ -184,6 +190,9 @@ class Folder:
 
     def _whole(self, classes: tuple[str, ...]) -> tuple[str, ...]:
         """The path in the tree that these folders are a part of, where there is just one."""
+        classes = tuple(
+            name if name in self._named else self._bare.get(plain(name), name) for name in classes
+        )
         places = self._named.get(classes[-1], [])
         if classes in self._paths or len(places) != 1:
             return classes

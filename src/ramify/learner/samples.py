@@ -11,6 +11,7 @@ from ramify.errors import RamifyError
 from ramify.learner.labels import Label
 from ramify.learner.relabel import Labels, stored
 from ramify.methods import Trainer
+from ramify.plural import counted
 from ramify.typed import shown
 
 SPARE = 1024  # names that are kept of samples that are stored no more, before they are looked for
@@ -47,6 +48,16 @@ class Names:
             self.prune(trainer)
             self._room = 2 * len(self._told) + SPARE
 
+    def copy(self) -> Names:
+        """The same, to be read while this one goes on."""
+        other = Names()
+        other._told, other._room = dict(self._told), self._room
+        return other
+
+    def of(self, number: int) -> tuple[str | None, str | None]:
+        """What a sample was called, and where it came from."""
+        return self._told.get(number, (None, None))
+
     def prune(self, trainer: Trainer) -> None:
         """Forget what samples were called that are stored no more."""
         kept = {number for number, _ in stored(trainer)}
@@ -55,7 +66,7 @@ class Names:
     def all(self, trainer: Trainer) -> list[Stored]:
         """All stored samples, in order of arrival; those from before samples had numbers come last."""
         found = [
-            Stored(number, *self._told.get(number, (None, None)), _by_level(trainer.classes, labels))
+            Stored(number, *self.of(number), _by_level(trainer.classes, labels))
             for number, labels in stored(trainer)
         ]
         return sorted(found, key=lambda sample: (sample.number < 0, sample.number))
@@ -86,7 +97,7 @@ class Names:
 
     def of_source(self, trainer: Trainer, source: str) -> list[int]:
         """The numbers of the stored samples of one source."""
-        found = [n for n, _ in stored(trainer) if self._told.get(n, (None, None))[1] == source]
+        found = [n for n, _ in stored(trainer) if self.of(n)[1] == source]
         if not found:
             known = sorted({told for _, told in self._told.values() if told is not None})
             listed = (
@@ -112,7 +123,9 @@ def as_ids(ids: Any, count: int) -> list[str] | None:
         return None
     given = list(ids) if isinstance(ids, Iterable) and not isinstance(ids, str) else [ids]
     if len(given) != count:
-        raise RamifyError(f"{len(given)} ids were given for {count} images; give one an image, or none")
+        raise RamifyError(
+            f"{counted(len(given), 'id')} for {counted(count, 'image')}; give one an image, or none"
+        )
     for one in given:
         if not isinstance(one, str) or not one:
             raise RamifyError(f"the id {shown(one)} is no text; ids are texts, such as the path of the image")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,40 @@ if TYPE_CHECKING:
 
 FILE = "learner.safetensors"  # the only file, so a folder is replaced at once
 RUN_FILE = "model.safetensors"  # what `ramify run` leaves
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A folder that is opened, and what is given with it; see `Learner.load`."""
+
+    path: Path
+    device: str
+    method: str | Method | Build | None
+    network: nn.Module | str | None
+    own_code: bool
+
+    def refuse_code(self, name: str) -> None:
+        """Refuse a name of code to import that is not trusted."""
+        if is_own(name) and not self.own_code:
+            raise RamifyError(
+                f"{self.path} names code to import, {name!r}; if you trust it, say own_code=True (--own-code)"
+            )
+
+    def refuse_no_network(self) -> None:
+        """Refuse a model with a network of one's own that is not given again."""
+        if self.network is None:
+            raise RamifyError(
+                f"{self.path} was made with a network of your own; give it again: load(…, network=…), or "
+                "name its code: --network package.module:factory"
+            )
+
+    def refuse_network(self, name: str) -> None:
+        """Refuse a network of one's own where the model has another one."""
+        if self.network is not None and not is_own(name):
+            given = repr(self.network) if isinstance(self.network, str) else "the network"
+            raise RamifyError(
+                f"{self.path} was made with {name}, not with code of your own; leave out {given}"
+            )
 
 
 def name_of(method: str | Method | Build) -> str:
@@ -82,19 +117,13 @@ def _known_ties(learner: Learner) -> dict[str, Any]:
     return {} if ties is None else {"parents": ties.parents, "support": ties.support}
 
 
-def load(
-    kind: type[Learner],
-    path: Path,
-    device: str,
-    method: str | Method | Build | None,
-    network: nn.Module | str | None,
-    own_code: bool,
-) -> Learner:
+def load(kind: type[Learner], given: Opened) -> Learner:
     """Read a learner; see `Learner.load`."""
+    path, network = given.path, given.network
     if (path / RUN_FILE).is_file() and not (path / FILE).exists():
         from ramify.learner.from_run import from_run  # a saved learner needs nothing of runs
 
-        return from_run(kind, path, device, method, network, own_code)
+        return from_run(kind, given)
     if not (path / FILE).is_file():
         if (path / "config.json").is_file():
             raise RamifyError(f"{path} is a run that has not ended; end it with: ramify resume {path}")
@@ -114,8 +143,8 @@ def load(
             )
             if state["first_weights"]:
                 own.load_state_dict(state["first_weights"])  # methods that begin anew begin with these
-            network = own
-        learner = _made(kind, path, about, device, method, network, own_code)
+            given = replace(given, network=own)
+        learner = _made(kind, given, about)
         refuse_other_weights(learner, about.get("encoder"), path)
         learner._trainer.restore(state["trainer"])
         learner._draws = state["draws"]
@@ -127,39 +156,24 @@ def load(
     return learner
 
 
-def _made(
-    kind: type[Learner],
-    path: Path,
-    about: dict[str, Any],
-    device: str,
-    method: str | Method | Build | None,
-    network: nn.Module | str | None,
-    own_code: bool,
-) -> Learner:
+def _made(kind: type[Learner], given: Opened, about: dict[str, Any]) -> Learner:
     """A fresh learner like the one that was saved."""
-    chosen = method or about["method"]
+    network, chosen = given.network, given.method or about["method"]
     if chosen is None:
-        raise RamifyError(f"{path} was made with a method of your own; give it again: load(…, method=…)")
-    if about["own_network"] and network is None:
-        raise RamifyError(f"{path} {OWN_NETWORK}")
-    settings = without_retired(about["settings"])
-    allowed = isinstance(network, str) and not about["own_network"]
-    if isinstance(network, str) and allowed:
-        if not is_own(settings["network"]["name"]):
-            raise not_asked_for(path, settings["network"]["name"], network)
-        settings["network"]["name"] = network
-    named = [
-        name
-        for name, needed in (
-            (about["method"] or "", method is None),
-            (settings["network"]["name"], not allowed),
-        )
-        if needed and is_own(name)
-    ]
-    if named and not own_code:
         raise RamifyError(
-            f"{path} names code to import, {named[0]!r}; if you trust it, say own_code=True (--own-code)"
+            f"{given.path} was made with a method of your own; give it again: load(…, method=…)"
         )
+    settings = without_retired(about["settings"])
+    if about["own_network"]:
+        given.refuse_no_network()
+    else:
+        given.refuse_network(settings["network"]["name"])
+    if given.method is None:
+        given.refuse_code(about["method"])
+    if isinstance(network, str) and not about["own_network"]:
+        settings["network"]["name"] = network
+    else:
+        given.refuse_code(settings["network"]["name"])
     tree = about["taxonomy"]
     backbone = settings.pop("network")
     return kind(
@@ -171,7 +185,7 @@ def _made(
         freeze=about.get("freeze"),
         features=about.get("features"),
         seed=about["seed"],
-        device=device,
+        device=given.device,
         mean=None if about["mean"] is None else tuple(about["mean"]),
         std=None if about["std"] is None else tuple(about["std"]),
         # none of these is in older files
@@ -188,17 +202,6 @@ def refuse_other_weights(learner: Learner, digest: str | None, path: Path) -> No
         raise RamifyError(
             f"{path} was learned on features of other weights than those of {name}; give the same weights"
         )
-
-
-OWN_NETWORK = (
-    "was made with a network of your own; give it again: load(…, network=…), or name its code: --network "
-    "package.module:factory"
-)
-
-
-def not_asked_for(path: Path, name: str, given: str) -> RamifyError:
-    """The error of a network that is named where the model has another one."""
-    return RamifyError(f"{path} was made with {name}, not with code of your own; leave out {given!r}")
 
 
 def saved_with_own_network(path: Path) -> bool:

@@ -11,9 +11,8 @@ from ramify.errors import RamifyError
 from ramify.learner.prequential import PrequentialLog
 from ramify.learner.turns import Turns
 from ramify.memory import Batch, Sample
-from ramify.memory.store import SAMPLE, Columns
 from ramify.methods import Trainer
-from ramify.methods.trainer import Label
+from ramify.methods.trainer import Pair
 from ramify.state import State
 
 
@@ -25,7 +24,6 @@ class SharedTrainer(Trainer):
     """
 
     _state: ClassVar[tuple[str, ...]] = (*Trainer._state, "log")
-    columns: ClassVar[Columns] = {"sample": SAMPLE}
 
     def __init__(self, *args: Any, log: PrequentialLog, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -55,7 +53,7 @@ class SharedTrainer(Trainer):
             self.turns.give_way()
         super().update(batch, rate)
 
-    def _take(self, values: Tensor, labels: Sequence[Sequence[Label]]) -> None:
+    def _take(self, values: Tensor, labels: Sequence[Sequence[Pair]]) -> None:
         start = 0
         while start < len(labels):  # those that are trained on together are asked together
             part = slice(start, start + max(1, self.buffer_size - self.fresh))
@@ -66,7 +64,6 @@ class SharedTrainer(Trainer):
 
     def _arrive(self, sample: Sample) -> None:
         self.turns.give_way()
-        sample.values["sample"] = self.samples
         super()._arrive(sample)
 
     def restore(self, state: State) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from ramify.arrays import Floats
 from ramify.errors import RamifyError
 from ramify.learner.relabel import take_all_out
 
@@ -43,7 +44,7 @@ def without_samples(learner: Learner) -> Learner:
     return copy
 
 
-def _answers(trainer: SharedTrainer) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+def _answers(trainer: SharedTrainer) -> Floats:
     values = np.random.default_rng(0).integers(0, 256, (PROBES, *trainer.inputs.shape), dtype=np.uint8)
     drawn = torch.from_numpy(values)
     kind = trainer.inputs.dtype

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from ramify.arrays import Floats, Ints
 from ramify.errors import RamifyError
 from ramify.evaluation.calibration import deepest
+from ramify.hierarchy.decode import probability_of
 from ramify.learner.prediction import Prediction, prediction
 from ramify.learner.prequential import LEAST
 from ramify.typed import shown
@@ -16,8 +17,6 @@ from ramify.typed import shown
 if TYPE_CHECKING:
     from ramify.learner.shared import SharedTrainer
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 ONE_PATH = ("path", "up")  # the ways whose labels lie on one path through the tree
 
 
@@ -60,11 +59,10 @@ def answered(
     """
     classes = trainer.classes
     worth, least = trainer.log.fitted(classes)
-    sure = np.full(chosen.shape, np.nan)
+    picked, sure = probability_of(chosen, log), np.full(chosen.shape, np.nan)
     for column, level in enumerate(classes.levels):
         if level in worth:
-            picked = np.exp(np.take_along_axis(log, np.maximum(chosen[:, [column]], 0), 1))[:, 0]
-            sure[:, column] = np.where(chosen[:, column] >= 0, worth[level](picked), np.nan)
+            sure[:, column] = worth[level](picked[:, column])
     if confidence is not None:
         if way in ONE_PATH:
             kept = np.arange(chosen.shape[1]) < deepest(sure, confidence)[:, None]

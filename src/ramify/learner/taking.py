@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from ramify.arrays import Array
 from ramify.errors import RamifyError
 from ramify.methods import Settings
 from ramify.methods.settings import AugmentSettings
@@ -22,7 +22,7 @@ from ramify.pixels import IMAGENET_MEAN, IMAGENET_STD, Channels
 from ramify.runs.inputs import augmentation, image_inputs, on_features
 from ramify.training.augment import Augment
 
-Features = npt.NDArray[Any] | Tensor
+Features = Array | Tensor
 
 
 @dataclass(frozen=True)

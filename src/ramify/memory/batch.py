@@ -8,19 +8,18 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
-Ints = npt.NDArray[np.integer]
+from ramify.arrays import AnyInts, Ints, Mask
 
 
 class Choice(NamedTuple):
     """What a batch is made of."""
 
-    rows: Ints  # of the arrivals
-    slots: Ints  # of the stored samples
-    rehearsed: Ints | None = None  # how often each has been trained on before, where that is counted
+    rows: AnyInts  # of the arrivals
+    slots: AnyInts  # of the stored samples
+    rehearsed: AnyInts | None = None  # how often each has been trained on before, where that is counted
 
 
 @dataclass
@@ -32,6 +31,7 @@ class Sample:
     cls: int = -1  # the class that it counts for in memory; -1 without a label
     slot: int = -1  # where it is stored, -1 if it is not
     values: dict[str, Any] = field(default_factory=dict)
+    new: bool = True  # not trained on yet
 
 
 @dataclass(frozen=True)
@@ -39,22 +39,22 @@ class Batch:
     """Samples that are trained on together: some have just arrived, the others come from memory."""
 
     inputs: Tensor  # uint8 [n, 3, h, w], or features [n, size]
-    labels: npt.NDArray[np.int64]  # [n, most labels of a row], -1 where a row has fewer
-    classes: npt.NDArray[np.int64]  # [n] the class that each counts for, -1 without a label
-    slots: Ints  # [n] where in memory each is, -1 for those that are not stored
-    arrivals: Ints  # [n] place among the samples that wait for training, -1 for those that have been before
+    labels: Ints  # [n, most labels of a row], -1 where a row has fewer
+    classes: Ints  # [n] the class that each counts for, -1 without a label
+    slots: AnyInts  # [n] where in memory each is, -1 for those that are not stored
+    arrivals: AnyInts  # [n] place among the samples that wait, -1 for those that have been before
     augmented: Tensor | None = None  # the inputs, where they were augmented ahead of the update
-    rehearsed: Ints | None = None  # [n] how often each was drawn from memory before, where that is counted
+    rehearsed: AnyInts | None = None  # [n] how often each was drawn from memory before, where that is counted
 
     def __len__(self) -> int:
         return len(self.classes)
 
     @property
-    def arrived(self) -> npt.NDArray[np.bool_]:
+    def arrived(self) -> Mask:
         """Which rows have just arrived."""
         return self.arrivals >= 0
 
-    def take(self, rows: Ints) -> Batch:
+    def take(self, rows: AnyInts) -> Batch:
         """Some of the samples, in the order of `rows`."""
         chosen = torch.from_numpy(rows).to(self.inputs.device)
         others = (self.labels[rows], self.classes[rows], self.slots[rows], self.arrivals[rows])
@@ -104,7 +104,7 @@ def arrived(samples: Sequence[Sample]) -> Batch:
     )
 
 
-def _stack(labels: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
+def _stack(labels: Sequence[Ints]) -> Ints:
     """Tables of labels one above the other, as wide as the widest."""
     width = max(table.shape[1] for table in labels)
     padded = [

@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
+from ramify.arrays import Floats, Ints
 from ramify.memory.importance import RATE, Importance
 from ramify.memory.workbench import Forward, Workbench
-
-Floats = npt.NDArray[np.float64]
 
 
 class FirstOrder(Importance):
@@ -55,7 +53,7 @@ class FirstOrder(Importance):
         self.losses.append(loss)
         super().learned(bench, forward)
 
-    def _standardise(self, raw: Floats, levels: npt.NDArray[np.int64]) -> Floats:
+    def _standardise(self, raw: Floats, levels: Ints) -> Floats:
         row = levels - 1
         more = row.max() + 1 - len(self.mean)
         if more > 0:

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from ramify.arrays import AnyInts
 from ramify.change import Follow, slot_numbers
-from ramify.memory.batch import Ints
 from ramify.memory.store import Column, Columns
 from ramify.memory.workbench import Examination, Forward, Workbench
 from ramify.state import Stateful
@@ -79,7 +79,7 @@ class Sweep(Importance):
         "survived": FLAG,
     }
 
-    def watched(self, bench: Workbench) -> Ints:
+    def watched(self, bench: Workbench) -> AnyInts:
         """The slots whose loss is taken at a refresh."""
         return np.arange(bench.memory.size)
 
@@ -137,11 +137,11 @@ class Probe(Sweep):
     def __init__(self, period: int, size: int, rng: np.random.Generator) -> None:
         super().__init__(period)
         self.size, self.rng = size, rng
-        self.probe: Ints = np.empty(0, np.int64)
+        self.probe: AnyInts = np.empty(0, np.int64)
         self.oldest = 0  # place of the probe's oldest eighth
         self.total = 0.0  # all changes since `mark`
 
-    def watched(self, bench: Workbench) -> Ints:
+    def watched(self, bench: Workbench) -> AnyInts:
         """The probe, with its oldest eighth drawn anew."""
         memory = bench.memory
         if memory.size <= self.size:

@@ -9,8 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ramify.arrays import AnyInts
 from ramify.change import Follow, slot_rows
-from ramify.memory.batch import Ints, Sample
+from ramify.memory.batch import Sample
 from ramify.memory.importance import Importance
 from ramify.memory.policies import StoreFirst
 from ramify.memory.votes import Votes
@@ -26,7 +27,7 @@ class LeastImportant(StoreFirst):
         self.importance = importance
         self.columns = importance.columns  # type: ignore[misc]
 
-    def candidates(self, bench: Workbench, modal: int, newcomer: int) -> Ints:
+    def candidates(self, bench: Workbench, modal: int, newcomer: int) -> AnyInts:
         """I_ȳ: the slots among which the victim is chosen."""
         return bench.memory.members(modal)
 
@@ -68,11 +69,11 @@ class PseudoLabel(LeastImportant):
         super().__init__(importance)
         self.exact, self.but = exact, but
         self.votes = Votes()
-        self._passed: list[tuple[Ints, Tensor]] = []  # slots and logits of updates whose votes wait
+        self._passed: list[tuple[AnyInts, Tensor]] = []  # slots and logits of updates whose votes wait
         self.current = np.zeros(0, bool)  # slot -> predicted since the last update,
         self.met = 0  # among so many classes
 
-    def candidates(self, bench: Workbench, modal: int, newcomer: int) -> Ints:
+    def candidates(self, bench: Workbench, modal: int, newcomer: int) -> AnyInts:
         """I_ȳ of eq. 2."""
         if self.exact:
             self._predict(bench, bench.memory.members(modal))
@@ -80,7 +81,7 @@ class PseudoLabel(LeastImportant):
         related = dict.fromkeys([modal, *self.votes.related(bench.memory, modal, bench.classes, but)])
         return np.concatenate([bench.memory.members(c) for c in related])
 
-    def _predict(self, bench: Workbench, slots: Ints) -> None:
+    def _predict(self, bench: Workbench, slots: AnyInts) -> None:
         """Bring the votes of these samples up to date with the model."""
         if self.met != len(bench.classes) or len(self.current) != bench.memory.capacity:
             self.current, self.met = np.zeros(bench.memory.capacity, bool), len(bench.classes)
@@ -89,7 +90,7 @@ class PseudoLabel(LeastImportant):
         if len(stale):
             self._see(bench, stale, bench.examine(stale).predictions)
 
-    def _see(self, bench: Workbench, slots: Ints, predictions: Ints) -> None:
+    def _see(self, bench: Workbench, slots: AnyInts, predictions: AnyInts) -> None:
         """Count these predictions, but the true classes at the levels where samples carry several labels."""
         predictions = predictions.copy()
         labels = bench.memory["labels"][slots]
@@ -131,7 +132,7 @@ class PseudoLabel(LeastImportant):
         logits = torch.cat([logits for _, logits in reversed(self._passed)])
         return bench.levels.best(logits).where(logits.isfinite().all(1, keepdim=True), -1)
 
-    def _count(self, bench: Workbench, best: Ints) -> None:
+    def _count(self, bench: Workbench, best: AnyInts) -> None:
         """Let them count: of a sample that was trained on several times the latest, for it comes first."""
         slots = np.concatenate([slots for slots, _ in reversed(self._passed)])
         self._passed.clear()

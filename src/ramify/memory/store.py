@@ -12,12 +12,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from ramify.arrays import AnyInts, Ints
 from ramify.errors import RamifyError
-from ramify.memory.batch import Batch, Ints, Sample
+from ramify.memory.batch import Batch, Sample
 from ramify.state import State, Stateful
 from ramify.typed import whole
 
-NONE: Ints = np.empty(0, np.int64)
+NONE: AnyInts = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Column:
 
 
 LABELS = Column(np.int32, (1,), -1)
-SAMPLE = Column(np.int64, (), -1)  # the sample's number in its stream, for stores whose samples are edited
+SAMPLE = Column(np.int64, (), -1)  # the sample's number in its stream
 Columns = Mapping[str, Column]
 
 
@@ -99,7 +100,13 @@ class Memory(Stateful):
             return np.empty(0, np.int32)
         return self._members[cls][: self.counts[cls]]
 
-    def batch(self, slots: Ints) -> Batch:
+    def counted(self, classes: int) -> Ints:
+        """How many samples each of the first so many classes has."""
+        found = np.zeros(classes, np.int64)
+        found[: len(self.counts)] = self.counts[:classes]
+        return found
+
+    def batch(self, slots: AnyInts) -> Batch:
         """Stored samples as a batch."""
         return Batch(
             self._fetch(self["inputs"][torch.from_numpy(slots).to(self.home)]),
@@ -137,7 +144,7 @@ class Memory(Stateful):
         self.write("labels", slot, labels)
         self._join_class(slot, cls)
 
-    def remove(self, slots: Ints) -> npt.NDArray[np.int64]:
+    def remove(self, slots: AnyInts) -> Ints:
         """Take samples out, and their inputs with them; the last ones move to their places.
 
         For each slot the slot of its sample now, -1 where there is none.
@@ -226,7 +233,7 @@ class Memory(Stateful):
         slots[place] = moved
         self._position[moved] = place
 
-    def sample(self, count: int, rng: np.random.Generator, but: Ints = NONE) -> Ints:
+    def sample(self, count: int, rng: np.random.Generator, but: AnyInts = NONE) -> AnyInts:
         """Slots drawn uniformly without repetition, `but` these; all where there are fewer than `count`."""
         drawn = rng.choice(self.size, min(count + len(but), self.size), replace=False)
         return drawn[(drawn[:, None] != but).all(1)][:count] if len(but) else drawn

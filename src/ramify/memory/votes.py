@@ -7,9 +7,9 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from ramify.arrays import AnyInts
 from ramify.change import Change, class_numbers, slot_rows
 from ramify.classes import Classes
-from ramify.memory.batch import Ints
 from ramify.memory.store import Memory
 from ramify.state import Stateful
 
@@ -26,7 +26,7 @@ class Votes(Stateful):
     def __init__(self) -> None:
         self.predictions: npt.NDArray[np.int32] = np.full((0, 1), -1, np.int32)  # slot, level - 1 -> class
 
-    def see(self, memory: Memory, slots: Ints, predictions: Ints) -> None:
+    def see(self, memory: Memory, slots: AnyInts, predictions: AnyInts) -> None:
         """Take new predictions [n, levels] of stored samples; a slot that occurs twice counts once."""
         slots, first = np.unique(slots, return_index=True)
         levels, known = predictions.shape[1], self.predictions.shape[1]

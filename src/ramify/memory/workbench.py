@@ -8,12 +8,12 @@ from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from ramify.arrays import AnyInts, Array, Floats, Ints, Singles
 from ramify.classes import Classes
-from ramify.memory.batch import Batch, Choice, Ints, Sample
+from ramify.memory.batch import Batch, Choice, Sample
 from ramify.memory.readings import Readings
 from ramify.memory.store import Columns, Memory
 from ramify.networks.inputs import FeatureInputs
@@ -40,9 +40,9 @@ class Cost:
 class Examination:
     """What the model says of stored samples, not augmented, in evaluation mode."""
 
-    slots: Ints
-    losses: npt.NDArray[np.float64]  # [n] cross-entropy, the mean over a sample's levels
-    predictions: npt.NDArray[np.int64]  # [n, levels] predicted class at each level, -1 where a level has none
+    slots: AnyInts
+    losses: Floats  # [n] cross-entropy, the mean over a sample's levels
+    predictions: Ints  # [n, levels] predicted class at each level, -1 where a level has none
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Workbench(Stateful):
         self.memory = Memory(memory_size, columns, device, inputs.fetch, home)
         self.levels = LevelMask(classes, device)
         self.readings = Readings()
-        self.waiting: list[Sample] = []  # arrived, not yet trained on
+        self.waiting: list[Sample] = []  # arrived, not yet offered to memory; the new ones are the last
         self.samples = self.updates = 0
         self.due = 0  # updates left in this training call
         self.cost = Cost()
@@ -111,10 +111,10 @@ class Workbench(Stateful):
         """Their logits alone."""
         return self.embed(inputs, weights)[1]
 
-    def examine(self, slots: Ints) -> Examination:
+    def examine(self, slots: AnyInts) -> Examination:
         """What the model says of stored samples."""
         losses, best = [], []
-        found: list[npt.NDArray[Any]] = []
+        found: list[Array] = []
         for start in range(0, len(slots), LOOK):
             batch = self.memory.batch(slots[start : start + LOOK].astype(np.int64))
             logits = self.look(batch.inputs)
@@ -126,7 +126,7 @@ class Workbench(Stateful):
         self.cost.images_memory += len(slots)
         return Examination(slots, by_row(found[0], self.memory["labels"][slots]), found[1])
 
-    def losses(self, logits: Tensor, batch: Batch) -> npt.NDArray[np.float64]:
+    def losses(self, logits: Tensor, batch: Batch) -> Floats:
         """The loss of each sample, the mean over its levels where it carries several."""
         losses = cross_entropy(logits, Targets.of(batch.labels), self.levels)
         return by_row(losses.cpu().numpy(), batch.labels)
@@ -145,12 +145,12 @@ class Workbench(Stateful):
         counted = [choice.rehearsed for choice in choices if choice.rehearsed is not None]
         return replace(batch, rehearsed=np.concatenate(counted)) if counted else batch
 
-    def stored(self, batch: Batch, rows: Ints, name: str) -> Any:
+    def stored(self, batch: Batch, rows: AnyInts, name: str) -> Any:
         """What a column holds for some rows of a batch, all of which are in memory."""
         slots, column = batch.slots[rows], self.memory[name]
         return column[like(column, slots)] if isinstance(column, Tensor) else column[slots]
 
-    def note(self, batch: Batch, rows: Ints, name: str, values: Any) -> None:
+    def note(self, batch: Batch, rows: AnyInts, name: str, values: Any) -> None:
         """Keep the values [n, …] of some rows in a column; what is not stored yet brings them with it."""
         for row in rows:
             if batch.slots[row] >= 0:
@@ -159,7 +159,7 @@ class Workbench(Stateful):
                 self.waiting[batch.arrivals[row]].values[name] = values[row]
 
 
-def by_row(losses: npt.NDArray[np.float32], labels: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+def by_row(losses: Singles, labels: Array) -> Floats:
     """The mean of the losses of each row of labels."""
     rows = Targets.of(labels).rows
     if rows is None:

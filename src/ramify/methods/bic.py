@@ -59,8 +59,7 @@ class ReservoirAndValidation(Reservoir):
     def set_aside(self, bench: Workbench) -> Memory:
         """The validation set."""
         if self.validation is None:
-            declared = bench.memory.columns
-            columns = {name: column for name, column in declared.items() if name in ("inputs", "sample")}
+            columns = {name: bench.memory.columns[name] for name in ("inputs", "sample")}
             self.validation = Memory(self.size, columns, bench.device)
         return self.validation
 
@@ -90,9 +89,7 @@ class ReservoirAndValidation(Reservoir):
         self.validation = None
         if kept is not None:
             inputs = kept["columns"]["inputs"]
-            columns = {"inputs": Column(inputs.dtype, tuple(inputs.shape[1:]))}
-            if "sample" in kept["columns"]:
-                columns["sample"] = SAMPLE
+            columns = {"inputs": Column(inputs.dtype, tuple(inputs.shape[1:])), "sample": SAMPLE}
             self.validation = Memory(self.size, columns, inputs.device)
             self.validation.restore(kept)
 

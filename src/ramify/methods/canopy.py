@@ -43,12 +43,10 @@ class LevelShares(Policy):
     def victim(self, bench: Workbench, newcomer: int) -> int:
         """Any sample of the largest class of the level that has most beyond its share."""
         memory, level_of = bench.memory, bench.classes.level_of
-        stored = memory.counts[: len(level_of)].astype(float)
-        stored = np.pad(stored, (0, len(level_of) - len(stored)))
+        stored = memory.counted(len(level_of))
+        held = stored > 0
         stored[newcomer] += 1
         places = np.bincount(level_of, stored) / np.sqrt(np.maximum(np.bincount(level_of), 1))
-        held = memory.counts[: len(level_of)] > 0
-        held = np.pad(held, (0, len(level_of) - len(held)))
         for level in np.argsort(-places, kind="stable"):
             inside = np.flatnonzero((level_of == level) & held)
             if len(inside):

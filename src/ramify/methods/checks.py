@@ -13,6 +13,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from ramify.arrays import Ints
 from ramify.errors import RamifyError
 from ramify.memory import Batch
 from ramify.methods import Trainer, make_settings
@@ -227,7 +228,7 @@ def continues_from_its_state(method: Method) -> None:
     trainer.task_end()
     toy.teach(trainer, 11, 25)
     state = through_a_file(trainer)
-    wanted: list[tuple[dict[str, Tensor], npt.NDArray[np.int64]]] = []
+    wanted: list[tuple[dict[str, Tensor], Ints]] = []
     for one in (trainer, learner(method, toy, seed=5), trainer):  # a fresh one, and one that has gone on
         if wanted:
             one.restore(state)

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Protocol
 import torch
 from torch import nn
 
+from ramify.arrays import Ints
 from ramify.change import Change
 from ramify.classes import Classes
 from ramify.errors import RamifyError
@@ -22,7 +23,7 @@ from ramify.methods.recipe import Answer, Recipe, method
 from ramify.methods.settings import Settings
 from ramify.methods.trainer import Trainer
 from ramify.networks import FeatureInputs, feature_size
-from ramify.networks.closed_form import Gathered, Head, Ints, Moments, discriminant, ridge
+from ramify.networks.closed_form import Gathered, Head, Moments, discriminant, ridge
 from ramify.networks.random_features import RandomFourier, RandomReLU
 from ramify.randomness import Generators
 from ramify.rehearsal import Nothing
@@ -108,7 +109,7 @@ class Ridge:
         """Rows and biases."""
         helped = with_children(moments, ties) if ties is not None and self.kin.children else moments
         levels = [classes.of_level(level) for level in classes.levels]
-        return ridge(moments.products, moments.counts.sum(), helped.counts, helped.sums, levels)
+        return ridge(moments, helped.counts, helped.sums, levels)
 
 
 class Taken(Nowhere):

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from ramify.arrays import Floats, Mask
 from ramify.memory import Column, Forward, Workbench
 from ramify.memory.store import Columns
 from ramify.methods.er import er
@@ -65,9 +65,9 @@ class DarkExperience(CrossEntropy):
         return loss
 
 
-def _mean_over(chosen: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
+def _mean_over(chosen: Mask) -> Floats:
     """Weights with which a sum becomes the mean of those chosen."""
-    found: npt.NDArray[np.float64] = chosen / max(1, chosen.sum())
+    found: Floats = chosen / max(1, chosen.sum())
     return found
 
 

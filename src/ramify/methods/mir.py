@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
+from ramify.arrays import Floats, Ints
 from ramify.memory import Batch, Workbench
 from ramify.methods.er import er
 from ramify.methods.recipe import Recipe, method
@@ -17,8 +17,6 @@ from ramify.randomness import Generators
 from ramify.rehearsal import Rehearsal
 from ramify.training.rates import Rate
 from ramify.typed import Count, Typed
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -73,7 +71,7 @@ def interference(bench: Workbench, arrivals: Batch, candidates: Batch, rate: flo
     return after - before
 
 
-def most_interfered(rises: Floats, levels: npt.NDArray[np.int64], places: int) -> npt.NDArray[np.int64]:
+def most_interfered(rises: Floats, levels: Ints, places: int) -> Ints:
     """The rows that rise most within each level, levels in proportion to their number of rows."""
     present, counts = np.unique(levels, return_counts=True)
     shares = places * counts / len(levels)

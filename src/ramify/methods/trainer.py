@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
@@ -16,10 +15,11 @@ from ramify.allocator import keep_buffers
 from ramify.change import Change
 from ramify.classes import Classes
 from ramify.errors import RamifyError
-from ramify.hierarchy import Ties, ancestors_in, decode
-from ramify.memory import Batch, Column, Forward, Sample, Workbench, arrived
-from ramify.memory.store import Columns
-from ramify.memory.workbench import LOOK, Cost, Weights
+from ramify.hierarchy import Ties
+from ramify.memory import Batch, Column, Forward, Sample, arrived
+from ramify.memory.store import SAMPLE, Columns
+from ramify.memory.workbench import Cost, Weights
+from ramify.methods.asking import Askable
 from ramify.methods.guard import EVERY, Guard
 from ramify.methods.recipe import Method
 from ramify.methods.settings import Settings
@@ -33,28 +33,25 @@ from ramify.networks import (
     feature_backbone,
     feature_size,
 )
-from ramify.networks.inputs import Values, as_tensor
+from ramify.networks.inputs import Values
 from ramify.networks.precision import measured_precision
 from ramify.randomness import Generators
 from ramify.state import State, moved
-from ramify.taxonomy import Taxonomy
 from ramify.training.augment import Augment, as_it_is, one_view
 from ramify.training.averaging import Average
 from ramify.training.cutmix import CutMix
 from ramify.training.optimizer import Optimizer
-from ramify.typed import whole
 
-Label = tuple[int, Any]  # level and label
-Ints = npt.NDArray[np.int64]
+Pair = tuple[int, Any]  # level and label
 TAKEN = 32  # samples that are made ready to be kept at a time
 AHEAD = 2 * 2**20  # bytes of images that are augmented together; larger ones gain nothing by it
 
 
-class Trainer(Workbench):
+class Trainer(Askable):
     """A method at work. `observe` takes what arrives; `predict` answers at every level met so far."""
 
-    _state: ClassVar[tuple[str, ...]] = (*Workbench._state, "credit", "fresh", "optimizer", "average")
-    columns: ClassVar[Columns] = {}  # kept with each sample, whatever the method
+    _state: ClassVar[tuple[str, ...]] = (*Askable._state, "credit", "optimizer", "average")
+    columns: ClassVar[Columns] = {"sample": SAMPLE}  # kept with each sample, whatever the method
 
     def __init__(
         self,
@@ -94,10 +91,8 @@ class Trainer(Workbench):
         elif inputs.views:
             self.augment = recipe.augment or one_view
         self.buffer_size = recipe.rehearse.buffer_size(settings.batch_size)
-        self.credit, self.fresh = 0.0, 0  # updates not made yet, samples not trained on yet
+        self.credit = 0.0  # updates not made yet
         self.pause: Callable[[], None] = lambda: None  # called between the updates of long training
-        self.answering: Weights = {}  # in the place of the trained ones; `prepare` sets them
-        self._ties: tuple[tuple[int, int], Ties] | None = None
 
     def _backbone(self, rng: Generators, inputs: FeatureInputs) -> nn.Module:
         """A backbone with fresh weights, the user's own or one built by name, as the method uses it."""
@@ -121,7 +116,12 @@ class Trainer(Workbench):
 
     # ---- learning
 
-    def observe(self, inputs: Values, labels: Sequence[Sequence[Label]]) -> None:
+    @property
+    def fresh(self) -> int:
+        """How many of the samples that wait have not been trained on yet; the others are in a window."""
+        return sum(sample.new for sample in self.waiting)
+
+    def observe(self, inputs: Values, labels: Sequence[Sequence[Pair]]) -> None:
         """Learn from samples in the order in which they arrive.
 
         Each has labels, pairs of a level and a label: one, several at different levels, or none. In memory it
@@ -133,7 +133,7 @@ class Trainer(Workbench):
             part = slice(start, start + TAKEN)
             self._take(self.inputs.take(inputs[part], self.rng).to(self.memory.home), labels[part])
 
-    def _take(self, values: Tensor, labels: Sequence[Sequence[Label]]) -> None:
+    def _take(self, values: Tensor, labels: Sequence[Sequence[Pair]]) -> None:
         for row, pairs in enumerate(labels):
             classes = [self._meet(level, label) for level, label in pairs]
             by_level = sorted(classes, key=lambda cls: int(self.classes.level_of[cls]))
@@ -151,12 +151,12 @@ class Trainer(Workbench):
         return cls
 
     def _arrive(self, sample: Sample) -> None:
+        sample.values["sample"] = self.samples
         self.samples += 1
         self.classes.seen[list(sample.labels)] += 1
         self.credit += self.settings.updates_per_sample
         if self.recipe.keep.arrive(self, sample):
             self.waiting.append(sample)
-            self.fresh += 1
             if self.fresh >= self.buffer_size:  # more, after an update that failed
                 self.flush()
 
@@ -175,7 +175,9 @@ class Trainer(Workbench):
         self.due = 0
         leaving = len(self.waiting) - self.recipe.rehearse.window
         self.recipe.keep.settle(self, self.waiting[: max(0, leaving)])
-        self.waiting, self.fresh = self.waiting[max(0, leaving) :], 0
+        self.waiting = self.waiting[max(0, leaving) :]
+        for sample in self.waiting:
+            sample.new = False
 
     def _compose(self, arrivals: Batch) -> list[Batch]:
         """The batches of the next updates: of several, where they can be made ahead and together."""
@@ -237,7 +239,7 @@ class Trainer(Workbench):
         if self.updates % EVERY == 0:
             self.guard.read()
 
-    # ---- asking
+    # ---- asking: what only a method at work can say; the rest is `Askable`'s
 
     def prepare(self) -> None:
         """Make the model ready to be asked; called by `predict`."""
@@ -250,73 +252,9 @@ class Trainer(Workbench):
         """The averaged weights; nothing where the trained ones answer."""
         return self.average.weights(self)
 
-    def logits(self, inputs: Tensor) -> Tensor:
-        """Logits [n, classes] of every class met so far, as the method answers. Call `prepare` before."""
-        self.cost.images_evaluation += len(inputs)
-        return self.look(inputs, self.answering)
-
-    def weights(self) -> Weights:
-        """The network as it answers: all weights and running statistics. Call `prepare` before."""
-        return self.model.state_dict() | self.answering
-
-    def predict(self, inputs: Values, batch_size: int = LOOK) -> npt.NDArray[np.int64]:
-        """The best class of every level, [n, levels], from one pass; -1 where a level has no class yet."""
-        return np.concatenate([self.levels.predict(part) for part in self._ask(inputs, batch_size)])
-
-    def log_probabilities(self, inputs: Values, batch_size: int = LOOK) -> npt.NDArray[np.float64]:
-        """Of every class met so far on its level's head, [n, classes]."""
-        return np.concatenate([self.levels.log_probabilities(part) for part in self._ask(inputs, batch_size)])
-
-    def consider(
-        self, inputs: Values, batch_size: int = LOOK
-    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """The log-probabilities [n, classes], and how unfamiliar inputs are at each level met [n, levels]."""
-        parts = [
-            (self.levels.log_probabilities(part), self.levels.energies(part))
-            for part in self._ask(inputs, batch_size)
-        ]
-        log, energies = zip(*parts, strict=True)
-        return np.concatenate(log), np.concatenate(energies)
-
-    def _ask(self, inputs: Values, batch_size: int) -> Iterator[Tensor]:
-        self.inputs.check(inputs)
-        whole("batch_size", batch_size, 1)
-        self.prepare()
-        for start in range(0, max(1, len(inputs)), batch_size):
-            yield self.logits(as_tensor(inputs[start : start + batch_size]))
-
-    def ties(self) -> Ties:
-        """The tree that the model's own answers about its memory make; kept until more is learned."""
-        self.prepare()
-        known = self.known_ties()
-        if known is None:
-            known = self.recipe.answer.ties(self)
-            self.know_ties(known)
-        return known
-
-    def known_ties(self) -> Ties | None:
-        """That tree, where it has been found since the latest sample."""
-        now = (self.updates, self.samples)
-        return None if self._ties is None or self._ties[0] != now else self._ties[1]
-
-    def know_ties(self, ties: Ties) -> None:
-        """Let this be the tree until more is learned."""
-        self._ties = (self.updates, self.samples), ties
-
-    def answer(self, inputs: Values, readings: Mapping[str, tuple[str, Taxonomy | None]]) -> dict[str, Ints]:
-        """Several ways to read the same answers: for each the classes at the levels met, [n, levels met].
-
-        A reading is a decoding and the tree that it reads through; None: the one that the learner has found.
-        """
-        log = self.log_probabilities(inputs)
-        found = {}
-        for name, (way, tree) in readings.items():
-            if tree is not None:
-                ancestors = ancestors_in(tree, self.classes, by_index=True)
-            else:
-                ancestors = np.empty((0, 0), np.int64) if way == "heads" else self.ties().ancestors()
-            found[name] = decode(way, self.classes, log, ancestors)
-        return found
+    def find_ties(self) -> Ties:
+        """The tree in the model's own answers, as the method finds it."""
+        return self.recipe.answer.ties(self)
 
     # ---- saving, editing
 
@@ -328,7 +266,7 @@ class Trainer(Workbench):
         self.optimizer.follow(change)
         for part in self.recipe.parts().values():
             part.follow(change)
-        self._ties, self.fresh = None, min(self.fresh, len(self.waiting))
+        self._ties = None
 
     def state(self) -> State:
         """Everything that the next update depends on."""
@@ -344,7 +282,8 @@ class Trainer(Workbench):
             for place, sample in enumerate(self.waiting)
         }
         parts = {name: part.state() for name, part in self.recipe.parts().items()}
-        return super().state() | {"cost": dataclasses.asdict(self.cost), "waiting": waiting, **parts}
+        own = {"cost": dataclasses.asdict(self.cost), "waiting": waiting, "fresh": self.fresh}
+        return super().state() | own | parts
 
     def restore(self, state: State) -> None:
         """Become the learner that gave `state`, to the bit."""
@@ -359,9 +298,11 @@ class Trainer(Workbench):
         self.waiting = [
             Sample(**{**sample, "labels": tuple(sample["labels"])}) for sample in state["waiting"].values()
         ]
+        for sample in self.waiting[: len(self.waiting) - state["fresh"]]:  # the latest are the new ones
+            sample.new = False
 
 
-def check_labels(labels: Sequence[Sequence[Label]], count: int) -> None:
+def check_labels(labels: Sequence[Sequence[Pair]], count: int) -> None:
     """Refuse what is not a list of (level, label) pairs for each sample, at different levels."""
     if len(labels) != count:
         raise RamifyError(

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from ramify.arrays import Array, Ints
 from ramify.change import Change, Follow, class_numbers, class_sums
 from ramify.state import Stateful
 
 BLOCK = 256  # rows that are summed at a time
 PENALTIES = 10.0 ** np.arange(-4, 4.5, 0.5)  # of ridge regression, in means of the feature's squares
-Ints = npt.NDArray[np.int64]
 Head = tuple[Tensor, Tensor]  # rows [classes, f] and biases [classes]
 
 
@@ -54,6 +54,12 @@ class Moments:
         """[classes, f], 0 for a class without features."""
         return self.sums / self.counts.clamp(min=1)[:, None]
 
+    @cached_property
+    def spectrum(self) -> tuple[Tensor, Tensor]:
+        """Eigenvalues [f] and eigenvectors [f, f] of the products."""
+        values, vectors = torch.linalg.eigh(self.products)
+        return values.clamp(min=0), vectors
+
     def covariance(self, shrinkage: float | None) -> Tensor:
         """Of the features around their class's mean, [f, f], drawn towards a multiple of the identity.
 
@@ -88,10 +94,10 @@ class Gathered(Stateful):
 
     def __init__(self, full: bool = True) -> None:
         self.full = full
-        self.counts: npt.NDArray[Any] = np.zeros(0)  # arrays: they stay on the host
-        self.sums: npt.NDArray[Any] = np.zeros((0, 0))
-        self.products: npt.NDArray[Any] = np.zeros(())
-        self.rows: npt.NDArray[Any] = np.zeros((0, 0), np.float32)  # of the block that is not full yet
+        self.counts: Array = np.zeros(0)  # arrays: they stay on the host
+        self.sums: Array = np.zeros((0, 0))
+        self.products: Array = np.zeros(())
+        self.rows: Array = np.zeros((0, 0), np.float32)  # of the block that is not full yet
         self.owners: Ints = np.zeros(0, np.int64)
 
     def __len__(self) -> int:
@@ -134,7 +140,7 @@ class Gathered(Stateful):
             self.products = (torch.from_numpy(self.products) - lost).numpy()
         super().follow(change)
 
-    def _sum(self, rows: npt.NDArray[Any], owners: Ints, count: int) -> Moments:
+    def _sum(self, rows: Array, owners: Ints, count: int) -> Moments:
         size = rows.shape[1] or self.sums.shape[1]
         kept = owners >= 0  # a class may have been forgotten since
         new = Moments.of(torch.from_numpy(rows.reshape(-1, size)[kept]), owners[kept], count, self.full)
@@ -143,7 +149,7 @@ class Gathered(Stateful):
         return Moments(*(torch.from_numpy(v) for v in (self.counts, self.sums, self.products))) + new
 
 
-def pairs(features: Tensor, labels: Ints) -> tuple[npt.NDArray[Any], Ints]:
+def pairs(features: Tensor, labels: Ints) -> tuple[Array, Ints]:
     """A row for each label of each feature, and the labels."""
     rows, columns = np.nonzero(labels >= 0)
     return features.detach().float().cpu().numpy()[rows], labels[rows, columns]
@@ -155,15 +161,14 @@ def discriminant(means: Tensor, covariance: Tensor) -> Head:
     return rows, -0.5 * (rows * means).sum(1)
 
 
-def ridge(products: Tensor, total: Tensor, counts: Tensor, sums: Tensor, levels: Sequence[Ints]) -> Head:
-    """Ridge regression of every class's indicator, without an intercept; `total` rows gave the products.
+def ridge(moments: Moments, counts: Tensor, sums: Tensor, levels: Sequence[Ints]) -> Head:
+    """Ridge regression of every class's indicator, without an intercept, on the features of `moments`.
 
     Each level has the penalty of least generalised cross-validation error (Golub, Heath & Wahba 1979), which
     the moments alone give. The scores are those of a row that has a label at the level, divided by the
     variance that they leave: the logits of a regression with normal errors.
     """
-    values, vectors = torch.linalg.eigh(products)
-    values = values.clamp(min=0)
+    (values, vectors), total = moments.spectrum, moments.counts.sum()
     along = vectors.T @ sums.T  # [f, classes]
     penalties = torch.from_numpy(PENALTIES) * values.mean().clamp(min=1e-12)
     shrunk = values / (values + penalties[:, None])  # [penalties, f]

@@ -10,12 +10,12 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import fuse_conv_bn_eval
 
 from ramify.allocator import keep_buffers
+from ramify.arrays import Array
 from ramify.errors import RamifyError
 from ramify.networks.build import build_backbone, cut, freeze
 from ramify.networks.inputs import FeatureInputs, ImageInputs, Values, as_tensor
@@ -79,9 +79,9 @@ class Encoder:
             return torch.empty(0, self.size, dtype=self.dtype, device=self.device)
         return torch.cat([part.flatten(1).to(self.dtype) for part in parts])
 
-    def array(self, images: Values) -> npt.NDArray[Any]:
+    def array(self, images: Values) -> Array:
         """The same on the host."""
-        found: npt.NDArray[Any] = self(images).cpu().numpy()
+        found: Array = self(images).cpu().numpy()
         return found
 
 

@@ -7,16 +7,16 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from ramify.arrays import Array
 from ramify.errors import RamifyError
 from ramify.pixels import check_values
 from ramify.randomness import Generators
 from ramify.typed import shown, whole
 
-Values = npt.NDArray[Any] | Tensor
+Values = Array | Tensor
 DTYPES = {"float32": torch.float32, "float16": torch.float16}
 ARRAY_DTYPES: dict[torch.dtype, Any] = {
     torch.uint8: np.uint8,
@@ -42,7 +42,7 @@ class FeatureInputs:
     size: int
     dtype: torch.dtype = torch.float32
     views: int = 0
-    source: npt.NDArray[Any] | None = field(default=None, repr=False, compare=False, kw_only=True)
+    source: Array | None = field(default=None, repr=False, compare=False, kw_only=True)
     what = "features"
 
     @property

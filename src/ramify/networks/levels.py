@@ -10,10 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ramify.arrays import Floats, Ints, Singles
 from ramify.classes import Classes
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float32]
 
 
 class LevelMask:
@@ -55,21 +53,21 @@ class LevelMask:
         found: Ints = self.best(logits).cpu().numpy()
         return found
 
-    def log_probabilities(self, logits: Tensor) -> npt.NDArray[np.float64]:
+    def log_probabilities(self, logits: Tensor) -> Floats:
         """Log-softmax within each level, [n, classes]; in double precision, so that no order is lost."""
         values = logits.float().cpu().double()
         for level in self.classes.levels:
             rows = torch.from_numpy(self.classes.of_level(level))
             values[:, rows] = values[:, rows].log_softmax(1)
         values[:, torch.from_numpy(np.flatnonzero(self.classes.level_of == 0))] = -torch.inf  # ended
-        found: npt.NDArray[np.float64] = values.numpy()
+        found: Floats = values.numpy()
         return found
 
-    def energies(self, logits: Tensor) -> npt.NDArray[np.float64]:
+    def energies(self, logits: Tensor) -> Floats:
         """Free energy −log Σ exp of the logits of each level met, [n, levels]: high where none speaks up."""
         values, levels = logits.float().cpu().double(), self.classes.levels
         parts = [-values[:, torch.from_numpy(self.classes.of_level(h))].logsumexp(1) for h in levels]
-        found: npt.NDArray[np.float64] = torch.stack(parts, 1).numpy()
+        found: Floats = torch.stack(parts, 1).numpy()
         return found
 
 
@@ -82,7 +80,7 @@ class Targets:
 
     rows: Ints | None  # [groups]; None: one group a row, in order
     classes: Ints  # [groups, 1 or 2], all of one level
-    weights: Floats | None = None  # of the same shape; None: one class of weight 1
+    weights: Singles | None = None  # of the same shape; None: one class of weight 1
 
     @classmethod
     def of(cls, labels: Ints) -> Targets:
@@ -92,7 +90,7 @@ class Targets:
         rows, columns = np.nonzero(labels >= 0)
         return cls(rows, labels[rows, columns][:, None])
 
-    def mixed(self, partner: Ints, lam: Floats) -> Targets:
+    def mixed(self, partner: Ints, lam: Singles) -> Targets:
         """Each row mixed with the row `partner`, which has labels at the same levels; λ is its own share."""
         other, share = partner, lam
         if self.rows is not None:

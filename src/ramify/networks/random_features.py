@@ -8,6 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ramify.arrays import Floats
+
 
 class RandomReLU(nn.Module):
     """`size` random projections of the backbone's feature, cut at 0 (RanPAC, McDonnell et al. 2023)."""
@@ -43,6 +45,6 @@ class RandomFourier(nn.Module):
         return waves.cos() * math.sqrt(2 / self.feature_size)
 
 
-def _drawn(values: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> nn.Parameter:
+def _drawn(values: Floats) -> nn.Parameter:
     # not frozen, for what is frozen can be had elsewhere: these draws are part of the learner's state
     return nn.Parameter(torch.from_numpy(values.astype(np.float32)))

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from ramify.arrays import AnyInts, Floats, Ints
 from ramify.memory import Batch, Column, Workbench
-from ramify.memory.batch import Choice, Ints
+from ramify.memory.batch import Choice
 from ramify.memory.store import NONE, Columns
 from ramify.state import Stateful
-
-Floats = npt.NDArray[np.float64]
 
 
 class Rehearsal(Stateful):
@@ -48,7 +46,7 @@ class Rehearsal(Stateful):
         """Which of the arrivals the batch of one update holds, and the slots of its stored samples."""
         raise TypeError(f"{type(self).__name__} does not say what a batch is made of")
 
-    def fill(self, bench: Workbench, arrivals: Batch, rows: Ints, batch_size: int) -> Choice:
+    def fill(self, bench: Workbench, arrivals: Batch, rows: AnyInts, batch_size: int) -> Choice:
         """These arrivals, and other samples drawn from memory up to the size of the batch."""
         slots = arrivals.slots[rows]
         stored = slots[slots >= 0]
@@ -145,7 +143,7 @@ class Flexible(Rehearsal):
         super().__init__(rng)
         self.horizon, self.rule = horizon, rule
 
-    def admission(self, bench: Workbench, classes: npt.NDArray[np.int64]) -> Floats:
+    def admission(self, bench: Workbench, classes: Ints) -> Floats:
         """The probability of eq. 4 for each arrival; one without a label is no newcomer."""
         known = bench.classes
         horizon = self.horizon / len(known) if self.rule == "per-class" else self.horizon

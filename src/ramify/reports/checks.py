@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ramify.arrays import Array
 from ramify.errors import RamifyError
 from ramify.evaluation.anytime import Record
 from ramify.evaluation.own import ALL
@@ -68,7 +68,7 @@ def check_record(record: Record, tree: Taxonomy, where: str) -> None:
 
 def check_result(result: Result, tree: Taxonomy, where: str) -> None:
     """The figures of a finished run, likewise."""
-    for name in ("final_accuracy", "auc", "average_accuracy", "forgetting", "balanced_accuracy"):
+    for name in ("final_accuracy", "auc", "average_accuracy", "forgetting", "balanced_accuracy", "aurc"):
         _levels(where, name, getattr(result, name), tree)
     _own(where, result.metrics, tree)
     severity = result.mistake_severity
@@ -79,7 +79,7 @@ def check_result(result: Result, tree: Taxonomy, where: str) -> None:
             raise RamifyError(f"{where}: {name} is {value}; it must be within 0..{tree.depth}")
 
 
-def check_classes(classes: npt.NDArray[Any], name: str, least: int, tree: Taxonomy, where: str) -> None:
+def check_classes(classes: Array, name: str, least: int, tree: Taxonomy, where: str) -> None:
     """Classes at every level of the tree, [n, levels], from `least` on."""
     if classes.dtype.kind not in "iu" or classes.ndim != 2 or classes.shape[1] != tree.depth:
         raise RamifyError(
@@ -89,7 +89,7 @@ def check_classes(classes: npt.NDArray[Any], name: str, least: int, tree: Taxono
         raise RamifyError(f"{where}: {name} has classes that the tree {tree.sizes} does not have")
 
 
-def check_class_accuracy(shares: npt.NDArray[Any], level: int, tree: Taxonomy, where: str) -> None:
+def check_class_accuracy(shares: Array, level: int, tree: Taxonomy, where: str) -> None:
     """The accuracy of each class of a level at each task's end, [tasks, classes], nan for not yet seen."""
     size = tree.sizes[level - 1]
     if shares.dtype.kind != "f" or shares.ndim != 2 or not len(shares) or shares.shape[1] != size:
@@ -99,6 +99,32 @@ def check_class_accuracy(shares: npt.NDArray[Any], level: int, tree: Taxonomy, w
     known = shares[~np.isnan(shares)]
     if ((known < 0) | (known > 1)).any():
         raise RamifyError(f"{where}: accuracy.{level} has values outside 0..1")
+
+
+def check_probability(values: Array, predictions: Array, where: str) -> None:
+    """The probability of each answer, [n, levels]."""
+    given = predictions >= 0
+    if values.dtype.kind != "f" or values.shape != predictions.shape:
+        raise RamifyError(
+            f"{where}: probability is {values.dtype} {values.shape}; it must be floats {predictions.shape}"
+        )
+    if not ((values[given] >= 0) & (values[given] <= 1)).all():
+        raise RamifyError(f"{where}: probability has answers outside 0..1")
+
+
+def check_nearest(images: Array, nearest: Array, count: int, tree: Taxonomy, where: str) -> None:
+    """Test images [m], and of each the nearest stored samples [m, k, 3]: image, level, class; -1 for none."""
+    kinds = images.dtype.kind + nearest.dtype.kind
+    if kinds != "ii" or nearest.ndim != 3 or nearest.shape[::2] != (*images.shape, 3):
+        raise RamifyError(
+            f"{where}: mistakes {images.shape} and nearest {nearest.shape}; they must be whole numbers [m] "
+            "and [m, k, 3]"
+        )
+    level, cls = nearest[nearest[..., 0] >= 0].T[1:]
+    if not (((images >= 0) & (images < count)).all() and ((level >= 1) & (level <= tree.depth)).all()):
+        raise RamifyError(f"{where}: mistakes has images or nearest has levels that are not there")
+    if not ((cls >= 0) & (cls < np.array(tree.sizes)[level - 1])).all():
+        raise RamifyError(f"{where}: nearest has classes that the tree {tree.sizes} does not have")
 
 
 def _listed(values: Any) -> Iterable[Any]:

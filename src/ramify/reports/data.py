@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.resources.abc import Traversable
 from itertools import accumulate
@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ramify.arrays import Floats, Ints
 from ramify.errors import RamifyError
 from ramify.evaluation.anytime import Record
 from ramify.files import check_format, fitting, read_json
@@ -22,6 +22,8 @@ from ramify.reports.checks import (
     check_class_accuracy,
     check_classes,
     check_facts,
+    check_nearest,
+    check_probability,
     check_record,
     check_result,
     moved_tree,
@@ -34,8 +36,6 @@ from ramify.sweeps.jobs import ERRORS, PROGRESS
 from ramify.taxonomy import Taxonomy, read_taxonomy
 from ramify.taxonomy.read import parse_csv
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 LONGEST = 4096  # bytes of errors.txt that are looked at, from its end
 
 
@@ -46,6 +46,10 @@ class FinalAnswers:
     predictions: Ints  # [n, levels], -1 for no answer
     truth: Ints  # [n, levels], -1 below the end of a leaf
     class_accuracy: dict[int, Floats]  # level -> [tasks, classes] at each task's end, nan for not yet seen
+    probability: Floats | None = None  # [n, levels] of each answer, nan for none; older runs have not kept it
+    nearest: dict[int, Ints] = field(default_factory=dict)
+    """Of the worst mistakes, by test image, the nearest stored samples [k, 3]: the training image, and the
+    level and class that it was taught as."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,4 +229,13 @@ def _answers(path: Path, tree: Taxonomy) -> FinalAnswers:
         if shares is not None:
             check_class_accuracy(shares, level, tree, where)
             accuracy[level] = shares.astype(np.float64)
-    return FinalAnswers(predictions.astype(np.int64), truth.astype(np.int64), accuracy)
+    probability = arrays.get("probability")
+    if probability is not None:
+        check_probability(probability, predictions, where)
+        probability = probability.astype(np.float64)
+    near: dict[int, Ints] = {}
+    if "mistakes" in arrays and "nearest" in arrays:
+        check_nearest(arrays["mistakes"], arrays["nearest"], len(truth), tree, where)
+        stored = arrays["nearest"].astype(np.int64)
+        near = {i: rows[rows[:, 0] >= 0] for i, rows in zip(arrays["mistakes"].tolist(), stored, strict=True)}
+    return FinalAnswers(predictions.astype(np.int64), truth.astype(np.int64), accuracy, probability, near)

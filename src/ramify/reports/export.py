@@ -16,9 +16,9 @@ from ramify.reports.measures import WAYS
 from ramify.typed import flat, to_dict
 
 Rows = list[dict[str, Any]]
-BY_LEVEL = ("final_accuracy", "auc", "average_accuracy", "forgetting", "balanced_accuracy")
+BY_LEVEL = ("final_accuracy", "auc", "average_accuracy", "forgetting", "balanced_accuracy", "aurc")
 SCALARS = (
-    *("finest_accuracy", "aauc", "fauc", "jaccard", "updates", "seconds"),
+    *("finest_accuracy", "aauc", "fauc", "jaccard", "hops", "updates", "seconds"),
     *("images_forward", "images_backward", "images_memory", "images_evaluation", "peak_memory"),
 )
 

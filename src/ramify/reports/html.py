@@ -10,6 +10,7 @@ from functools import cache
 from importlib import resources
 
 from ramify import __version__
+from ramify.plural import counted
 from ramify.reports import sections
 from ramify.reports.data import RunData
 from ramify.reports.figures.theme import stylesheet
@@ -83,5 +84,5 @@ def _about(parts: Sequence[Scenario]) -> str:
     runs = [run for scenario in parts for run in scenario.runs]
     done = sum(run.result is not None for run in runs)
     state = f"{done} finished" if done < len(runs) else "all finished"
-    titles = "; ".join(scenario.title for scenario in parts)
-    return f"{len(runs)} run{'s' * (len(runs) != 1)}, {state}: {titles}."
+    titles = ": " + "; ".join(part.title for part in parts) if len(parts) > 1 else ""  # one heads the page
+    return f"{counted(len(runs), 'run')}, {state}{titles}."

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from ramify.errors import RamifyError
-from ramify.methods import GROUPS, METHODS
+from ramify.methods import METHODS
 from ramify.reports.data import RunData, finished
 from ramify.reports.figures.compute import cost
 from ramify.reports.render import escaped, figure, pipe
 from ramify.reports.series import Scenario, Series, scenarios
 from ramify.reports.statistics import ALPHA, Figure, holm, paired
 from ramify.reports.tables import bound_of, floors, measured
-from ramify.reports.words import scale
+from ramify.reports.words import mixed_code, scale
 from ramify.runs.config import SETUP_GROUPS, STREAM
 from ramify.runs.presets import resolve
 from ramify.sweeps.experiments import display_name
@@ -33,7 +33,8 @@ Every method on every setup, dataset and scale of the runs in `results/`, made b
 - *floor* and *ceiling* are what methods are held against, *told* is given the true path of every sample: they
   compete with none. ↓ is below the best floor of its column.
 - Compute: images through the network in millions, a backward pass counted as two; evaluation is left out.
-- In brackets: settings other than the preset's today. A click on a heading sorts.
+- In brackets: settings other than the preset's today, and all of those that a method of one's own has.
+  A click on a heading sorts.
 
 Your own: `ramify publish RUNS results/NAME.jsonl`, `ramify leaderboard --check results/NAME.jsonl`,
 the command above, and a pull request.
@@ -41,6 +42,7 @@ the command above, and a pull request.
 
 SAID = {*STREAM, "method", "seed", "image_size", "updates_per_sample", "memory_size", "precision"}
 SAID |= {"eval_at", "eval_every", "eval_images"}  # of these settings a row says nothing
+ELSEWHERE = {*SETUP_GROUPS, "network"}  # told of the whole table
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,8 @@ def board(sizes: Sequence[int], group: Sequence[Series]) -> str:
         work = "–" if price is None else f"{price.mean / 1e6:.2f}"
         name = escaped(_label(series)) + (f" *{apart}*" if (apart := _apart(series)) else "")
         lines.append(pipe([name, str(len(series.runs)), *map(str, cells[series]), work]))
-    told = scale([run for series in group for run in series.runs])
+    runs = [run for series in group for run in series.runs]
+    told = " ".join(filter(None, [scale(runs), escaped(mixed_code(runs) or "")]))
     return "\n".join([f"{told}\n", *lines, ""])
 
 
@@ -150,20 +153,25 @@ def _scale(series: Series) -> tuple[Any, ...]:
 
 
 def _label(series: Series) -> str:
-    """The method, and the settings in which it is not as the preset has it now."""
+    """The method, and the settings in which it is not as the preset has it now.
+
+    The defaults of one's own code are not known here, for it is not imported: all of its settings are told.
+    """
     run = series.runs[0]
     config, preset = run.config, run.facts.get("preset")
     name = display_name(config.method)
-    if config.method not in METHODS or not isinstance(preset, str):
+    if not isinstance(preset, str):
         return series.label
     try:
-        usual = flat(to_dict(replace(resolve(preset, config.method, config.dataset, config.setup), seed=0)))
+        usual = flat(
+            to_dict(resolve(preset, config.method, config.dataset, config.setup, type(config)).own())
+        )
     except RamifyError:  # a preset of one's own that is not here
         return series.label
     apart = [
         f"{key} {value:g}" if isinstance(value, float) else f"{key} {value}"
-        for key, value in flat(to_dict(config)).items()
-        if usual.get(key, value) != value and key not in SAID and _tells(key, config.method)
+        for key, value in flat(to_dict(config.own())).items()
+        if usual.get(key, value) != value and key not in SAID and key.partition(".")[0] not in ELSEWHERE
     ]
     return f"{name} ({', '.join(apart)})" if apart else name
 
@@ -172,12 +180,6 @@ def _apart(series: Series) -> str | None:
     """Why a method does not compete with the others, if it does not."""
     told = series.method in METHODS and METHODS[series.method].told_paths
     return bound_of(series.method) or ("told" if told else None)
-
-
-def _tells(key: str, method: str) -> bool:
-    """Whether a setting bears on a method: it is everybody's, or in a table of its own."""
-    table = key.partition(".")[0]
-    return table in METHODS[method].settings or table not in {*GROUPS, *SETUP_GROUPS, "network"}
 
 
 def _mean(one: Figure | None) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 LOOK_EVERY = 1.0  # seconds between looks at the folder
 HEARTBEAT = 15.0  # seconds after which a silent stream says that it is still there
+TOKEN = re.compile(r"(?<=token=)[^&\s]+", re.I)
 LOCAL = ("127.0.0.1", "localhost", "[::1]")
 FILES = ("config.json", "records.jsonl", "result.json", "taxonomy.csv", ERRORS)
 
@@ -193,6 +195,13 @@ def serve(root: Path, host: str = "127.0.0.1", port: int = 8765) -> None:
     server.run()
 
 
+def without_token(record: logging.LogRecord) -> bool:
+    """Take tokens out of the addresses in a line of the log; every line is written."""
+    if isinstance(record.args, tuple):
+        record.args = tuple(TOKEN.sub("…", one) if isinstance(one, str) else one for one in record.args)
+    return True
+
+
 def make_server(app: Starlette, host: str, port: int) -> uvicorn.Server:
     """A server that lets its event streams end before it does."""
     import uvicorn
@@ -208,6 +217,7 @@ def make_server(app: Starlette, host: str, port: int) -> uvicorn.Server:
         timeout_graceful_shutdown=5,
         server_header=False,
     )
+    logging.getLogger("uvicorn.access").addFilter(without_token)
     server = uvicorn.Server(settings)
     app.state.closing = lambda: server.should_exit
     return server

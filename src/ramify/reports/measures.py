@@ -20,6 +20,7 @@ METRICS = {
     "auc": "Any-time accuracy (%): mean over the periodic evaluations (A_AUC).",
     "average_accuracy": "Accuracy (%) at the ends of tasks, averaged (A_avg).",
     "forgetting": "Forgetting (points): best earlier accuracy of a class minus its last (F_last).",
+    "aurc": "Area under the risk–coverage curve (%) at the end: mistakes when only the surest are answered.",
 }
 
 SCALARS: dict[str, tuple[str, float]] = {
@@ -27,6 +28,7 @@ SCALARS: dict[str, tuple[str, float]] = {
     "aauc": ("any-time, all levels (%)", 100.0),
     "fauc": ("any-time, finest (%)", 100.0),
     "jaccard": ("label sets (%)", 100.0),
+    "hops": ("order of preference (%)", 100.0),
     "consistency": ("answers on one path (%)", 100.0),
     "path_accuracy": ("all levels right (%)", 100.0),
     "severity": ("height of mistakes", 1.0),
@@ -34,7 +36,7 @@ SCALARS: dict[str, tuple[str, float]] = {
     "seconds": ("seconds", 1.0),
     "peak_memory": ("peak memory (MB)", 1e-6),
 }
-LOWER = frozenset(("forgetting", "severity", "updates", "seconds", "peak_memory"))
+LOWER = frozenset(("forgetting", "aurc", "severity", "updates", "seconds", "peak_memory"))
 DECODED = "decoded."  # before a way to read answers; `-true` behind it: through the dataset's own tree
 WAYS = {
     **{f"{DECODED}{way}": way for way in DECODINGS},

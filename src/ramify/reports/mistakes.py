@@ -7,11 +7,11 @@ import io
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from ramify.arrays import Floats, Ints, Pixels
 from ramify.datasets import Dataset
 from ramify.errors import RamifyError
-from ramify.evaluation.metrics import deepest_answers, mistake_heights
+from ramify.evaluation.metrics import deepest_answers, farthest, mistake_heights
 from ramify.reports.data import RunData
 from ramify.reports.series import Series
 from ramify.taxonomy import Taxonomy
@@ -29,10 +29,17 @@ class Mistake:
     answer: tuple[str, ...]
     height: int  # of the lowest common ancestor
     levels: tuple[str | None, ...]  # the answer of each level, None for none
+    nearest: tuple[
+        tuple[int, str], ...
+    ] = ()  # stored training images most like it, and what each was taught as
 
 
 def worst_mistakes(series: Series) -> list[Mistake]:
-    """The farthest mistakes of the first finished seed, one a class, those on which seeds agree first."""
+    """The farthest mistakes of the first finished seed, one a class.
+
+    Of equal ones those come first of which it is known what they were near to, then those on which seeds
+    agree.
+    """
     run = next((run for run in series.results() if run.answers is not None), None)
     if run is None or run.answers is None:
         return []
@@ -41,27 +48,24 @@ def worst_mistakes(series: Series) -> list[Mistake]:
         return []
     heights = mistake_heights(predictions, truth, tree)
     answers = deepest_answers(np.where(truth >= 0, predictions, -1), tree)
-    order = np.lexsort([-_mean_height(series, truth), -heights])
+    near = run.answers.nearest
+    unexplained = ~np.isin(np.arange(len(truth)), list(near))
+    then = unexplained * (tree.depth + 1.0) - _mean_height(series, truth)
     found: list[Mistake] = []
-    leaves: set[tuple[int, ...]] = set()
-    for image in order.tolist():
-        if len(found) == SHOWN or heights[image] <= 0:
-            break
-        leaf = tuple(truth[image].tolist())
-        if leaf in leaves:
-            continue
-        leaves.add(leaf)
+    for image in farthest(heights, truth, SHOWN, then).tolist():
         said = (_names(tree, row[image]) for row in (truth, answers))
         true, answer = (tuple(name for name in names if name is not None) for names in said)
-        found.append(Mistake(image, true, answer, int(heights[image]), _names(tree, predictions[image])))
+        like = tuple((int(i), tree.names(int(h))[c]) for i, h, c in near.get(image, ()))
+        levels = _names(tree, predictions[image])
+        found.append(Mistake(image, true, answer, int(heights[image]), levels, like))
     return found
 
 
-def _names(tree: Taxonomy, classes: npt.NDArray[np.int64]) -> tuple[str | None, ...]:
+def _names(tree: Taxonomy, classes: Ints) -> tuple[str | None, ...]:
     return tuple(tree.names(h)[c] if c >= 0 else None for h, c in enumerate(classes.tolist(), 1))
 
 
-def _mean_height(series: Series, truth: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+def _mean_height(series: Series, truth: Ints) -> Floats:
     """Mean height of the mistake on each image over the seeds that were asked about the same images."""
     found = [
         mistake_heights(run.answers.predictions, truth, run.tree)
@@ -82,7 +86,7 @@ def images_of(run: RunData, data_dir: str | None = None) -> Dataset | None:
     return dataset if dataset.fingerprint == run.facts.get("dataset", {}).get("fingerprint") else None
 
 
-def thumbnail(pixels: npt.NDArray[np.uint8]) -> str:
+def thumbnail(pixels: Pixels) -> str:
     """A test image [3, size, size] as data URI: PNG where it is small, WebP where it had to be reduced."""
     from PIL import Image
 

@@ -7,7 +7,8 @@ import gzip
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ramify.datasets import Dataset
+from ramify.datasets import Dataset, Split
+from ramify.plural import counted
 from ramify.reports.data import RunData
 from ramify.reports.figures.anytime import anytime_panels
 from ramify.reports.figures.compute import CAPTION, compute_panels
@@ -15,6 +16,7 @@ from ramify.reports.figures.confusion import confusion_panels
 from ramify.reports.figures.hierarchy import hierarchy_panels
 from ramify.reports.figures.memory import memory_panels
 from ramify.reports.figures.panel import Panel, sample
+from ramify.reports.figures.sureness import OF_RUNS, series_sureness
 from ramify.reports.figures.tree import tree_panel
 from ramify.reports.markup import Markup, el, join
 from ramify.reports.measures import METRICS, SCALARS
@@ -171,7 +173,8 @@ def details_section(part: Scenario, number: int, datasets: Datasets | None) -> M
         body = whole if plain else None
         packed = None if plain else pack(whole)
         bodies.append(el("div", body, data_detail=series.key, data_group=group, data_packed=packed))
-    return join([el("h3", "One method in detail"), el("p", label) if len(found) > 1 else None, *bodies])
+    several = [el("h3", "One method in detail"), el("p", label)] if len(found) > 1 else []
+    return join([*several, *bodies])
 
 
 def pack(markup: Markup) -> str:
@@ -196,6 +199,7 @@ def _detail(series: Series, datasets: Datasets | None) -> Markup:
                 f"Confusion{over}",
                 "Rows: truth, columns: answers, in tree order; squares: classes below one class of level 1.",
             ),
+            panels(series_sureness(series), f"Answers that know when to stop{over}", OF_RUNS),
             panels(memory_panels(series), f"Memory{over}"),
             mistakes_section(series, datasets),
         ]
@@ -220,13 +224,23 @@ def mistakes_section(series: Series, datasets: Datasets | None) -> Markup | None
 def _picture(mistake: Mistake, dataset: Dataset | None) -> Markup:
     if dataset is None or dataset.of_features or mistake.image >= len(dataset.test):
         return el("span", f"#{mistake.image}", class_="faint")
-    return el(
-        "img",
-        src=thumbnail(dataset.test.images[mistake.image]),
-        alt=f"test image {mistake.image}",
-        width=72,
-        height=72,
-    )
+    return _image(dataset.test, mistake.image, f"test image {mistake.image}")
+
+
+def _image(split: Split, number: int, name: str) -> Markup:
+    return el("img", src=thumbnail(split.images[number]), alt=name, title=name, width=72, height=72)
+
+
+def _nearest(mistake: Mistake, dataset: Dataset | None) -> Markup:
+    """The stored images most like it, under what they were taught as."""
+    if dataset is None or dataset.of_features:
+        return join([])
+    like = [(i, name) for i, name in mistake.nearest if i < len(dataset.train)]
+    if not like:  # none is stored, or the file names images that are not there
+        return join([])
+    told = ", ".join(name for _, name in like)
+    pictures = [_image(dataset.train, i, f"training image {i}, taught as {name}") for i, name in like]
+    return join([el("div", f"most like what it stored as {told}:", class_="faint"), el("div", *pictures)])
 
 
 def _paths(mistake: Mistake, dataset: Dataset | None) -> Markup:
@@ -239,12 +253,13 @@ def _paths(mistake: Mistake, dataset: Dataset | None) -> Markup:
         el("div", "taken for " + (" › ".join(mistake.answer) or "nothing"), class_="wrong"),
         el("div", f"answers by level: {heads}", class_="faint"),
         join([] if file is None else [el("div", file, class_="faint")]),
+        _nearest(mistake, dataset),
     )
 
 
 def settings_section(part: Scenario) -> Markup | None:
     """The settings in which runs differ, beside the seed."""
-    apart = differing(series.runs[0].config for series in part.series)
+    apart = differing(series.runs[0].config.own() for series in part.series)
     apart = {name: values for name, values in apart.items() if name not in ("method", "seed")}
     if not apart:
         return None
@@ -277,7 +292,7 @@ def runs_section(part: Scenario, live: bool, number: int) -> Markup:
 def _run(run: RunData, name: str, key: str) -> list[Markup]:
     progress = Progress.of(run)
     if run.result is not None:
-        state = f"finished: {run.result.updates:,} updates in {duration(run.result.seconds)}"
+        state = f"finished: {counted(run.result.updates, 'update')} in {duration(run.result.seconds)}"
     elif run.failure is not None:
         state = f"failed at {progress.done:,} of {progress.total:,} samples: {run.failure}"
     elif progress.speed is None:

@@ -61,7 +61,7 @@ def scenarios(runs: Iterable[RunData]) -> list[Scenario]:
     """Group runs. Of two with one config (a run that was repeated) the finished, then the newest, counts."""
     newest: dict[str, RunData] = {}
     for run in sorted(runs, key=lambda run: (run.result is not None, str(run.facts.get("started", "")))):
-        newest[run.config.digest()] = run
+        newest[run.config.own().digest()] = run
     kept = sorted(newest.values(), key=lambda run: _order(run.config))
     by_stream: dict[str, list[RunData]] = {}
     for run in kept:
@@ -119,13 +119,13 @@ def _titles(groups: list[list[RunData]]) -> list[str]:
 def _series(runs: list[RunData], shared: dict[str, Style], keys: dict[str, str]) -> tuple[Series, ...]:
     by_config: dict[str, list[RunData]] = {}
     for run in runs:
-        by_config.setdefault(replace(run.config, seed=0).digest(), []).append(run)
+        by_config.setdefault(replace(run.config.own(), seed=0).digest(), []).append(run)
     by_method: dict[str, list[list[RunData]]] = {}
     for group in by_config.values():
         by_method.setdefault(group[0].config.method, []).append(group)
     found: list[Series] = []
     for method, variants in by_method.items():
-        apart = differing(replace(variant[0].config, seed=0) for variant in variants)
+        apart = differing(replace(variant[0].config.own(), seed=0) for variant in variants)
         for i, variant in enumerate(variants):
             settings = ", ".join(f"{name} {values[i]}" for name, values in apart.items())
             label = display_name(method) + (f" ({settings})" if settings else "")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from ramify.evaluation.own import ALL
 from ramify.methods import METHODS
+from ramify.plural import counted
 from ramify.reports.data import RunData, finished
 from ramify.reports.measures import METRICS, Measure, find_measure
 from ramify.reports.paper import paper_figure
@@ -152,8 +153,7 @@ def verdicts(columns: Sequence[Heading], ours: Mapping[str, Sequence[Figure | No
 def _verdict(where: str, best: str, second: str, comparison: Comparison, p: float | None) -> str:
     lead = f"{where}: {best} {comparison.difference:+.1f} over {second}"
     if p is None:
-        seeds = "1 seed" if comparison.seeds == 1 else f"{comparison.seeds} seeds"
-        return f"{lead}, {seeds} in common: too few for a test"
+        return f"{lead}, {counted(comparison.seeds, 'seed')} in common: too few for a test"
     won = p < ALPHA and comparison.difference > 0
     return f"{lead}, {comparison.seeds} seeds, p = {p:.2g}: {'a win' if won else 'inside the noise'}"
 

@@ -60,6 +60,11 @@ def _records(run: RunData, result: Result) -> Iterator[str]:
         yield f"{last.updates} updates in the records, {result.updates} in the result"
     if last.accuracy != result.final_accuracy:
         yield "final_accuracy is not that of the last record"
+    if run.tree.even:  # a path that is right is right at every level, and agrees with itself
+        levels = range(1, run.tree.depth + 1)
+        most = min(result.consistency, *(last.accuracy.get(str(level), 0.0) for level in levels))
+        if result.path_accuracy > most + 1e-9:
+            yield f"path_accuracy is {result.path_accuracy}; accuracy and consistency allow {most} at most"
     for name, kind in (("auc", "periodic"), ("average_accuracy", "task_end")):
         given = getattr(result, name)
         for level in last.accuracy:

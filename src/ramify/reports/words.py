@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ramify.networks.settings import FEATURES, NetworkSettings
+from ramify.plural import counted
 from ramify.reports.data import RunData
 from ramify.runs.code import changed_code, codes_in
 from ramify.streams import told_levels
@@ -18,9 +19,9 @@ def scale(runs: Sequence[RunData]) -> str:
     parts = [
         f"preset {' and '.join(presets)}" if presets else "",
         _all(_network(run.config.network) for run in runs),
-        _all(f"{run.config.updates_per_sample:g} updates a sample" for run in runs),
+        _all(f"{u:g} update{'s' * (u != 1)} a sample" for u in (r.config.updates_per_sample for r in runs)),
         _all(f"memory of {run.config.memory_size:,}" for run in runs),
-        _all(f"{run.samples:,} samples" for run in runs),
+        _all(counted(run.samples, "sample") for run in runs),
         f"seeds {', '.join(map(str, sorted({run.config.seed for run in runs})))}",
     ]
     known = [p for p in presets if p != "paper"]

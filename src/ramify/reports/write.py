@@ -15,6 +15,7 @@ from ramify.reports.figures.confusion import confusion_panels
 from ramify.reports.figures.hierarchy import hierarchy_panels
 from ramify.reports.figures.memory import memory_panels
 from ramify.reports.figures.panel import Drawing, Panel
+from ramify.reports.figures.sureness import series_sureness
 from ramify.reports.figures.tree import tree_panel
 from ramify.reports.html import report_html
 from ramify.reports.mistakes import images_of
@@ -41,7 +42,8 @@ def write_report(
 def report_run(folder: Path, data_dir: str | None = None) -> None:
     """Write report.html into the folder of a run that has just ended."""
     run = load_run(folder)
-    write_report([run], folder / "report.html", f"{display_name(run.config.method)}, {folder.name}", data_dir)
+    names = dict.fromkeys([display_name(run.config.method), folder.name])  # a folder may be called as it
+    write_report([run], folder / "report.html", ", ".join(names), data_dir)
 
 
 def write_figures(runs: Sequence[RunData], folder: Path, kind: str = "svg") -> list[Path]:
@@ -74,6 +76,7 @@ def drawings(scenario: Scenario) -> Iterator[tuple[str, Drawing]]:
             ("tree", "What is known", [tree] if tree else []),
             ("hierarchy", "The hierarchy in the answers", hierarchy_panels(series)),
             ("confusion", "Confusion", confusion_panels(series)),
+            ("sureness", "Answers that know when to stop", series_sureness(series)),
             ("memory", "Memory", memory_panels(series)),
         ]
         for name, title, found in groups:

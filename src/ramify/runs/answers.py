@@ -13,11 +13,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
-
+from ramify.arrays import Array
 from ramify.classes import Classes
 from ramify.evaluation.anytime import Reading
+from ramify.hierarchy.decode import Said
 from ramify.memory.workbench import Cost
 from ramify.methods import Trainer, find_method
 from ramify.methods.epochs import MemoryEpochs
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from ramify.runs.run import Run
 
 ANSWERS = "answers"  # their folder within the run's
-Ints = npt.NDArray[np.int64]
 
 
 def answers_alone(config: Config) -> bool:
@@ -49,10 +47,10 @@ class WorkedOut:
     """What a learner said of the test images at one position, and how long that took."""
 
     classes: Classes
-    said: dict[str, Ints]
+    said: dict[str, Said]
     seconds: float
 
-    def answer(self, inputs: object, readings: Mapping[str, Reading]) -> dict[str, Ints]:
+    def answer(self, inputs: object, readings: Mapping[str, Reading]) -> dict[str, Said]:
         """As the learner would have, of the same images."""
         return {name: self.said[name] for name in readings}
 
@@ -63,7 +61,7 @@ class _Overheard:
     def __init__(self, trainer: Trainer) -> None:
         self.trainer, self.classes = trainer, trainer.classes
 
-    def answer(self, inputs: npt.NDArray[np.uint8], readings: Mapping[str, Reading]) -> dict[str, Ints]:
+    def answer(self, inputs: Array, readings: Mapping[str, Reading]) -> dict[str, Said]:
         self.said = self.trainer.answer(inputs, readings)
         return self.said
 
@@ -77,7 +75,7 @@ def work_out(run: Run, position: int, path: Path) -> None:
     task = int(run.stream.task[position - 1])
     run.evaluator(overheard, whole=position in run.task_end_positions, every_way=last, task=task)
     state = {
-        "said": overheard.said,
+        "said": {way: said._asdict() for way, said in overheard.said.items()},
         "updates": trainer.updates - updates,
         "cost": {name: value - cost[name] for name, value in asdict(trainer.cost).items()},
         "seconds": time.perf_counter() - start,
@@ -96,4 +94,5 @@ def take(run: Run, path: Path) -> WorkedOut | None:
     trainer.flush()
     trainer.updates += state["updates"]
     trainer.cost = Cost(**{name: value + state["cost"][name] for name, value in asdict(trainer.cost).items()})
-    return WorkedOut(trainer.classes, state["said"], state["seconds"])
+    answers = {way: Said(**said) for way, said in state["said"].items()}
+    return WorkedOut(trainer.classes, answers, state["seconds"])

@@ -37,7 +37,7 @@ STREAM = (
 class PlainConfig(Settings):
     """Everything that a run's result depends on."""
 
-    method: str = "pl-fms"
+    method: str = "canopy"
     """A method's name (`ramify methods`), or package.module:name for your own."""
     dataset: str = "garden"
     """A dataset's name (`ramify data list`), or the path of your own images."""
@@ -107,15 +107,22 @@ class PlainConfig(Settings):
                 raise RamifyError(f"{name} is set, but the setup is {self.setup}; drop it or choose {there}")
         return getattr(self, own, None)
 
+    def own(self) -> Config:
+        """The same with the tables of other methods as they are by default: what the run depends on."""
+        own = METHODS[self.method].settings if self.method in METHODS else GROUPS
+        return dataclasses.replace(self, **{name: kind() for name, kind in GROUPS.items() if name not in own})
+
     def different(self) -> dict[str, Any]:
         """What differs from the first defaults: what a run is known by.
 
         So a field added later leaves older names as they are, and so does a default that changes. A default
-        of another method's that has changed (`LATER`) plays no part.
+        of another method's that has changed (`LATER`) plays no part. Of your own tables all values
+        count: their defaults are known only where your code is imported, and names must not depend on that.
         """
         first, values = to_dict(type(self)()), to_dict(self)
-        for name, fields in FIRST.items():
-            first[name] |= fields
+        first |= {name: {} for name in values.keys() - FIELDS}
+        for name, value in FIRST.items():
+            first[name] = first[name] | value if isinstance(value, dict) else value
         own = METHODS[self.method].settings if self.method in METHODS else GROUPS
         for name in LATER:
             if name not in own:
@@ -142,13 +149,19 @@ SETUP_GROUPS: dict[str, type[Any]] = {
 }
 
 # Defaults as they first were, where they have changed: for the names of runs.
-LATER: dict[str, dict[str, Any]] = {"fms": {"unit": "samples"}}
-FIRST: dict[str, dict[str, Any]] = {"importance": {"kind": "sweep"}, "pl": {"exact": True}, **LATER}
+LATER: dict[str, dict[str, Any]] = {"fms": {"unit": "samples"}, "kin": {"parents": 20.0}}
+FIRST: dict[str, Any] = {
+    "method": "pl-fms",
+    "importance": {"kind": "sweep"},
+    "pl": {"exact": True},
+    **LATER,
+}
 
 if TYPE_CHECKING:
     Config = PlainConfig
 else:
     Config = with_groups(PlainConfig, GROUPS | SETUP_GROUPS)
+FIELDS = frozenset(field.name for field in dataclasses.fields(Config))  # without tables of your own
 
 
 def tables_of(method: str, setup: str = "multiple-depth") -> dict[str, type[Any]]:
@@ -171,8 +184,7 @@ def read_config(values: Any, where: str, own_code: bool = False) -> Config:
         values = _as_now(values)
         named = [values.get(name, getattr(Config, name)) for name in ("method", "setup")]
         if all(isinstance(name, str) for name in named) and ":" in "".join(named):
-            known = {f.name for f in dataclasses.fields(Config)}
-            tables = {n: v for n, v in values.items() if n not in known and isinstance(v, dict)}
+            tables = {n: v for n, v in values.items() if n not in FIELDS and isinstance(v, dict)}
             standing = GROUPS | SETUP_GROUPS | _as_they_stand(tables)
             kind = config_type(*named) if own_code else with_groups(PlainConfig, standing)
     return from_dict(kind, values, where, from_dict(kind, FIRST, where, kind()))
@@ -200,9 +212,10 @@ def _as_they_stand(tables: dict[str, dict[str, Any]]) -> dict[str, type[Any]]:
 
 
 def _difference(values: dict[str, Any], default: dict[str, Any]) -> dict[str, Any]:
-    """The part of `values` that is not as in `default`."""
+    """The part of `values` that is not as in `default`, which lacks what is None or a table there."""
     found: dict[str, Any] = {}
     for key, value in values.items():
-        if value != default[key]:
-            found[key] = _difference(value, default[key]) if isinstance(value, dict) else value
+        usual = default.get(key)
+        if value != usual:
+            found[key] = _difference(value, usual or {}) if isinstance(value, dict) else value
     return found

@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from safetensors.torch import save_file
 
+from ramify.arrays import Floats, Ints
 from ramify.errors import RamifyError
-from ramify.evaluation.anytime import Record
+from ramify.evaluation.anytime import Evaluation, Record
 from ramify.files import beside, sync, write_atomic, writing
 from ramify.locks import HOLDER, LOCK, Held, hold_folder
 from ramify.runs.code import changed_code, code_of
@@ -47,7 +47,6 @@ FILES = (
 )
 SUMS = "sums."  # in model.safetensors, before the names of what a method in closed form has gathered
 NEW = ".new"  # folder in which the files that begin a run are written
-Ints = npt.NDArray[np.int64]
 
 
 class RunFolder(RunFiles):
@@ -179,13 +178,20 @@ class RunFolder(RunFiles):
         write_atomic(self.path / name, json.dumps(values, indent=1) + "\n", make_folder=False)
 
     def write_predictions(
-        self, predictions: Ints, truth: Ints, task_ends: list[dict[int, npt.NDArray[np.float64]]]
+        self, last: Evaluation, truth: Ints, task_ends: list[dict[int, Floats]], why: tuple[Ints, Ints]
     ) -> None:
         """For reports: the last answers on all test images and the truth, [n, levels], and class accuracies.
 
+        `probability` is that of each answer, nan where there is none. `mistakes` are test images, `nearest`
+        what is stored nearest to each (see `runs.why`).
         `accuracy.LEVEL` is [tasks, classes], at each task's end; nan where a class had not been seen.
         """
-        arrays = {"predictions": predictions.astype(np.int16), "truth": truth.astype(np.int16)}
+        arrays = {"predictions": last.predictions.astype(np.int16), "truth": truth.astype(np.int16)}
+        if last.probability is not None:
+            arrays["probability"] = last.probability.astype(np.float32)
+        arrays |= {
+            name: found.astype(np.int32) for name, found in zip(("mistakes", "nearest"), why, strict=True)
+        }
         for level in sorted(task_ends[-1]):
             unseen = np.full_like(task_ends[-1][level], np.nan)
             ends = np.stack([end.get(level, unseen) for end in task_ends])

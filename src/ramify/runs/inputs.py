@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
+from ramify.arrays import Array
 from ramify.datasets import Dataset, Split
 from ramify.datasets.cache import SPLITS
 from ramify.datasets.table import Chunk, Rows, folder_of, tables_in
@@ -129,6 +129,6 @@ def _rows(split: Split, encoder: Encoder, settings: Config, views: int) -> Rows:
     return Rows(len(split), shape, np.dtype(ARRAY_DTYPES[encoder.dtype]), make, STEP)
 
 
-def _all(rows: Rows) -> NDArray[Any]:
+def _all(rows: Rows) -> Array:
     parts = [rows.make(at, min(at + rows.step, rows.count))[0] for at in range(0, rows.count, rows.step)]
     return np.concatenate(parts)

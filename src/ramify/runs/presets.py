@@ -36,10 +36,13 @@ def _preset(name: str) -> dict[str, Any]:
     raise RamifyError(f"no preset {name!r}; use {', '.join(preset_names())} or the path of a TOML file")
 
 
-def resolve(preset: str, method: str, dataset: str, setup: str) -> Config:
-    """The config of a preset for this choice: [all], then the dataset's, the setup's, the method's own."""
+def resolve(preset: str, method: str, dataset: str, setup: str, kind: type[Config] | None = None) -> Config:
+    """The config of a preset for this choice: [all], then the dataset's, the setup's, the method's own.
+
+    With the `kind` of a config that has been read, no code of one's own is imported.
+    """
     tables = _preset(preset)
-    kind = config_type(method, setup)
+    kind = kind or config_type(method, setup)
     chosen = kind(method=method, dataset=dataset)
     chosen = from_dict(kind, {"setup": setup}, "setup", chosen)
     layers = [("all", tables.pop("all", {}))]

@@ -8,12 +8,12 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import psutil
 
+from ramify.arrays import Floats
 from ramify.evaluation import metrics
 from ramify.evaluation.anytime import Evaluation, Evaluator, Record
+from ramify.evaluation.calibration import area_under_risk_coverage, level_sureness, sureness
 from ramify.files import check_format
 from ramify.typed import Difference, NotNegative, Share, Whole, from_dict, to_dict
 
@@ -77,8 +77,13 @@ class Result:
     """The last of them, on all test images."""
     jaccard: Share | None = None
     """Precision-weighted Jaccard similarity of the answered and the true labels of all levels (IIRC)."""
+    hops: Share | None = None
+    """How far the order in which the finest level prefers its classes follows the tree (HOPS); not in the
+    results of older runs."""
     moved: dict[str, float] = field(default_factory=dict)
     """Where classes moved: of the test labels that changed, the shares answered as `new` and as `old`."""
+    aurc: PerLevel = field(default_factory=dict)
+    """Area under the risk–coverage curve of the last answers; not in the results of older runs."""
     metrics: dict[str, dict[str, float]] = field(default_factory=dict)
     """Metrics of your own at the end of the stream, by level or as `all`."""
 
@@ -86,7 +91,7 @@ class Result:
     def of(
         cls,
         records: list[Record],
-        task_ends: list[dict[int, npt.NDArray[np.float64]]],
+        task_ends: list[dict[int, Floats]],
         last: Evaluation,
         evaluator: Evaluator,
         cost: dict[str, int],
@@ -130,7 +135,9 @@ class Result:
             fauc=metrics.area_under_curve(finest),
             finest_accuracy=final.finest,
             jaccard=final.jaccard,
+            hops=final.hops,
             moved=metrics.moved_accuracy(last.predictions, evaluator.truths[0], evaluator.truth),
+            aurc=per_level({} if last.probability is None else _aurc(last, last.probability, evaluator)),
             metrics=final.metrics,
         )
 
@@ -144,3 +151,8 @@ class Result:
     def to_dict(self) -> dict[str, Any]:
         """What result.json holds."""
         return {"format": FORMAT, **to_dict(self)}
+
+
+def _aurc(last: Evaluation, probability: Floats, evaluator: Evaluator) -> dict[int, float | None]:
+    levels = level_sureness(*sureness(last.predictions, evaluator.truth, probability))
+    return {h: area_under_risk_coverage(*sure) for h, sure in levels.items()}

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
+from ramify.arrays import Floats, Ints
 from ramify.datasets import Dataset, load_dataset
 from ramify.errors import RamifyError
 from ramify.evaluation.anytime import Evaluation, Evaluator, Record
@@ -24,12 +24,12 @@ from ramify.runs.config import Config
 from ramify.runs.folder import SUMS, RunFolder
 from ramify.runs.inputs import prepare_inputs
 from ramify.runs.result import Result
+from ramify.runs.why import why
 from ramify.state import State
 from ramify.streams import Stream, build_stream
 from ramify.typed import shown, to_dict
 
 CHUNK = 8  # samples handed over at a time: between two such parts a checkpoint can be written
-Ints = npt.NDArray[np.int64]
 
 
 def pick_device(name: str) -> torch.device:
@@ -131,7 +131,7 @@ class Run:
         self.evaluated_at = evaluated_at(config, self.stream, method.offline)
         self.answers: Path | None = None  # folder of answers that may have been worked out ahead
         self.records: list[Record] = []
-        self.task_ends: list[dict[int, npt.NDArray[np.float64]]] = []  # accuracy of each class, per level
+        self.task_ends: list[dict[int, Floats]] = []  # accuracy of each class, per level
         self.position = 0
         self.step: Literal["learn", "end task", "evaluate"] = "learn"  # what to do next at this position
         self.train_seconds = 0.0
@@ -161,11 +161,11 @@ class Run:
             self.step = "learn"
             pause()
         folder.check_present()
-        folder.write_predictions(self._last_answers().predictions, self.evaluator.truth, self.task_ends)
+        last = self.last
+        assert last is not None  # the end of the stream is always asked about
+        folder.write_predictions(last, self.evaluator.truth, self.task_ends, why(self, last.predictions))
         folder.write_model(*self._model())
-        result = Result.of(
-            self.records, self.task_ends, self._last_answers(), self.evaluator, asdict(self.trainer.cost)
-        )
+        result = Result.of(self.records, self.task_ends, last, self.evaluator, asdict(self.trainer.cost))
         folder.write_result(result)
         return result
 
@@ -236,6 +236,7 @@ class Run:
             metrics={name: values for name, values in evaluation.metrics.items() if values},
             finest=evaluation.finest,
             jaccard=evaluation.jaccard,
+            hops=evaluation.hops,
         )
         self.records.append(record)
         return record
@@ -247,17 +248,12 @@ class Run:
         """How many images of each class are in memory, by level."""
         classes, memory = self.trainer.classes, self.trainer.memory
         labels = np.array(classes.labels, np.int64)
-        counts = np.bincount(memory.classes[: memory.size], minlength=len(classes))
+        counts = memory.counted(len(classes))
         stored = {str(h): np.zeros(self.evaluator.tree.sizes[h - 1], np.int64) for h in classes.levels}
         for level, by_class in stored.items():
             met = classes.of_level(int(level))
             by_class[labels[met]] = counts[met]
         return stored
-
-    def _last_answers(self) -> Evaluation:
-        if self.last is None:
-            raise RamifyError("the run has not reached the end of its stream")
-        return self.last
 
     def _model(self) -> tuple[dict[str, torch.Tensor], dict[str, object]]:
         classes, tree = self.trainer.classes, self.evaluator.tree
@@ -324,6 +320,7 @@ class Run:
                 for end, levels in enumerate(self.task_ends)
             },
             "last": None if self.last is None else self.last.predictions,
+            "probability": None if self.last is None else self.last.probability,
             "decoded": None if self.last is None else _by_text(self.last.decoded),
         }
 
@@ -351,6 +348,8 @@ class Run:
                 metrics=final.metrics,
                 finest=final.finest,
                 jaccard=final.jaccard,
+                hops=final.hops,
+                probability=state.get("probability"),  # not in older ones
             )
 
 

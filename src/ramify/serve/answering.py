@@ -10,20 +10,18 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from ramify.arrays import Floats, Pixels, Singles
 from ramify.errors import RamifyError
 from ramify.hierarchy import decode
 from ramify.learner import Learner
-from ramify.learner.labels import Label
+from ramify.learner.asking import Told
 from ramify.learner.learner import Decode
 from ramify.learner.prediction import Prediction
 from ramify.learner.replica import Replica
 from ramify.learner.sure import answered, check_confidence
 
 TOGETHER = 32  # questions in one pass
-Told = tuple[Label, float]
-Pixels = NDArray[np.uint8]
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +40,7 @@ class Answer:
     """The levels at which the image looks like none of the labels."""
     margin: float
     """The least lead of a label of the path over the next of its level: 0 is a toss-up."""
-    feature: NDArray[np.float32]
+    feature: Singles
     """Of length 1."""
 
 
@@ -117,7 +115,7 @@ def answer(learner: Learner, asked: Sequence[Asking], top: int) -> list[Answer]:
         unit = torch.nn.functional.normalize(features.float()).cpu().numpy()
         for way, confidence in {(asking.way, asking.confidence) for asking in asked}:
             rows = [row for row, own in enumerate(asked) if (own.way, own.confidence) == (way, confidence)]
-            chosen = decode(way, classes, log[rows], learner._read_through(way))
+            chosen = decode(way, classes, log[rows], trainer.ancestors(way, learner.taxonomy))
             said = answered(trainer, chosen, log[rows], energies[rows], way, confidence)
             for place, row in enumerate(rows):
                 found[row] = _told(learner, said, place, np.exp(log[row]), unit[row], top)
@@ -128,8 +126,8 @@ def _told(
     learner: Learner,
     said: Prediction,
     place: int,
-    probabilities: NDArray[np.float64],
-    feature: NDArray[np.float32],
+    probabilities: Floats,
+    feature: Singles,
     top: int,
 ) -> Answer:
     """One row of what was said, with the rivals of its labels."""

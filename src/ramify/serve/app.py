@@ -9,12 +9,14 @@ from collections.abc import Awaitable, Callable
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from ramify.arrays import Pixels
 from ramify.datasets.decode import BrokenImage, TooLarge, decode, quiet_pillow
 from ramify.errors import RamifyError
 from ramify.hierarchy import DECODINGS
 from ramify.learner.labels import Label
+from ramify.plural import counted
 from ramify.reports.live import LOCAL, admits
-from ramify.serve.answering import Asking, Pixels
+from ramify.serve.answering import Asking
 from ramify.serve.asked import name_of, png
 from ramify.serve.commands import Edited, Taught
 from ramify.serve.metrics import TYPE
@@ -127,6 +129,11 @@ class Guard:
         free = self.token is None or request.url.path.startswith("/assets/")
         return None if free else self._check(request, self.token or "")
 
+    def _healthy(self) -> Response:
+        """What anybody may know, for probes have no token: whether all is well, and nothing else."""
+        well, facts = self.service.health()
+        return _json({"status": facts["status"]}, 200 if well else 503)
+
     def _check(self, request: Request, token: str) -> Response | None:
         from starlette.responses import HTMLResponse, RedirectResponse
 
@@ -138,6 +145,8 @@ class Guard:
         bearer = request.headers.get("authorization", "").removeprefix("Bearer ").strip()
         if _same(bearer, token) or _same(request.cookies.get(COOKIE, ""), token):
             return None
+        if request.url.path == "/health":
+            return self._healthy()
         if request.url.path == "/":
             return HTMLResponse(sign_in(wrong=given is not None), 401)
         raise Refused(
@@ -210,7 +219,9 @@ class Doors:
         if not names:
             raise Refused(400, "no label was given; say ?label=apple&level=2, or several of both")
         if levels and len(levels) != len(names):
-            raise Refused(400, f"{len(levels)} levels for {len(names)} labels; give one each")
+            raise Refused(
+                400, f"{counted(len(levels), 'level')} for {counted(len(names), 'label')}; give one each"
+            )
         if any(not level.isdecimal() for level in levels):
             raise Refused(400, "a level is not a whole number; levels count from 1, the coarsest")
         return self.service.pairs(names, [int(level[:9]) for level in levels])

@@ -9,10 +9,10 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image
 
-from ramify.serve.answering import Answer, Pixels
+from ramify.arrays import Floats, Pixels, Singles
+from ramify.serve.answering import Answer
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +90,7 @@ class Asked:
         return [questions[i] for i in least_sure(margins, features, count)]
 
 
-def least_sure(margins: NDArray[np.float64], features: NDArray[np.float32], count: int) -> list[int]:
+def least_sure(margins: Floats, features: Singles, count: int) -> list[int]:
     """Rows to label next, one after the other: unsure, and far from those that were chosen before.
 
     Each time the greatest (1 − margin) · distance, where the distance is 1 − cosine to the nearest row chosen

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from ramify.arrays import Pixels
 from ramify.errors import RamifyError
 from ramify.learner import Learner
 from ramify.learner.edits import VERBS
@@ -29,7 +29,7 @@ class Taught:
     `corrects`: it is trained on until it is answered so.
     """
 
-    pixels: NDArray[np.uint8]
+    pixels: Pixels
     labels: Pairs
     key: str | None = None
     grows: bool = False

@@ -12,13 +12,15 @@ from typing import Any
 import numpy as np
 
 from ramify import __version__
+from ramify.arrays import Pixels
 from ramify.errors import RamifyError
 from ramify.learner import Learner
 from ramify.learner.folder import ModelFolder
 from ramify.learner.labels import Label, with_above
+from ramify.learner.relabel import remembers
 from ramify.learner.saving import name_of
 from ramify.learner.trust import course
-from ramify.serve.answering import Answer, Answering, Asking, Pixels
+from ramify.serve.answering import Answer, Answering, Asking
 from ramify.serve.asked import Asked, png
 from ramify.serve.limits import Limits, Rate
 from ramify.serve.metrics import Requests, Series, metric
@@ -118,6 +120,7 @@ class Service:
             "save_error": teaching.save_error,
             "asked": len(self.asked),
             "levels": {str(h): len(learner.labels(h)) for h in learner.levels},
+            "stores": remembers(learner._trainer),
             "tree": "given" if learner.taxonomy is not None else "found",
             "log": course(learner._trainer),
         }
@@ -200,6 +203,8 @@ class Service:
         return [
             {
                 "image": None if reason.image is None else _data(reason.image),
+                "sample": reason.number,
+                "id": reason.id,
                 "labels": {str(level): label for level, label in sorted(reason.labels.items())},
                 "similarity": round(reason.similarity, 4),
                 "agrees": reason.agrees,
@@ -226,7 +231,7 @@ def _met(learner: Learner) -> list[Node]:
         return []
     counts = learner.memory_counts(every=True)
     with trainer.turns:
-        classes, ancestors = trainer.classes, learner._read_through("path")
+        classes, ancestors = trainer.classes, trainer.ancestors("path", learner.taxonomy)
         found = []
         for level in classes.levels:
             for cls in classes.of_level(level).tolist():

@@ -14,6 +14,7 @@ from ramify.errors import RamifyError
 from ramify.learner import Learner
 from ramify.learner.folder import ModelFolder
 from ramify.learner.replica import Replica
+from ramify.plural import counted
 from ramify.serve.commands import Command, Edited, Flushed, Taught, command
 from ramify.serve.journal import Journal
 from ramify.serve.priority import step_back
@@ -119,7 +120,8 @@ class Teaching:
                 accepted.receipt.set_result(Receipt(known, self._ahead(known), again=True))
                 return accepted.receipt, accepted.done
             if self.waiting >= self.most:
-                raise Full(f"{self.waiting} samples wait to be learned, as many as may; send it again later")
+                waits = counted(self.waiting, "sample")
+                raise Full(f"{waits} in the queue, as many as may wait to be learned; send it again later")
             self._arriving.append(accepted)
             self._changed.notify_all()
         return accepted.receipt, accepted.done

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ramify.arrays import Ints
 from ramify.errors import RamifyError
 from ramify.streams.draws import Arrivals, draw_order, draw_ranks, enough
 from ramify.streams.setup import setup
-from ramify.taxonomy import IntArray, Taxonomy
+from ramify.taxonomy import Taxonomy
 from ramify.typed import Percentage, Typed
 
 
@@ -35,7 +36,7 @@ def _check(tasks: int, tree: Taxonomy, _settings: IBlurry) -> None:
 
 @setup("disjoint", levels=1, tasks=5, check=_check, fixed=IBlurry(n=100, m=0))
 def disjoint(
-    leaves: IntArray, tree: Taxonomy, rng: np.random.Generator, tasks: int, settings: IBlurry
+    leaves: Ints, tree: Taxonomy, rng: np.random.Generator, tasks: int, settings: IBlurry
 ) -> Arrivals:
     """Flat labels: each class in one task."""
     enough(leaves, tree, 1, "disjoint")
@@ -43,9 +44,7 @@ def disjoint(
 
 
 @setup("blurry", levels=1, tasks=5, check=_check, fixed=IBlurry(n=0, m=10))
-def blurry(
-    leaves: IntArray, tree: Taxonomy, rng: np.random.Generator, tasks: int, settings: IBlurry
-) -> Arrivals:
+def blurry(leaves: Ints, tree: Taxonomy, rng: np.random.Generator, tasks: int, settings: IBlurry) -> Arrivals:
     """Flat labels: each class is major in one task, and 10% of all images are dealt over all tasks."""
     enough(leaves, tree, 1, "blurry")
     return _flat(leaves, tree, rng, tasks, settings)
@@ -53,16 +52,14 @@ def blurry(
 
 @setup("i-blurry", levels=1, tasks=5, check=_check, settings=IBlurry)
 def i_blurry(
-    leaves: IntArray, tree: Taxonomy, rng: np.random.Generator, tasks: int, settings: IBlurry
+    leaves: Ints, tree: Taxonomy, rng: np.random.Generator, tasks: int, settings: IBlurry
 ) -> Arrivals:
     """Flat labels: n% of the classes are disjoint, and m% of the others' images are dealt over all tasks."""
     enough(leaves, tree, 1, "i-blurry")
     return _flat(leaves, tree, rng, tasks, settings)
 
 
-def _flat(
-    leaves: IntArray, tree: Taxonomy, rng: np.random.Generator, tasks: int, settings: IBlurry
-) -> Arrivals:
+def _flat(leaves: Ints, tree: Taxonomy, rng: np.random.Generator, tasks: int, settings: IBlurry) -> Arrivals:
     """n% of the classes keep to one task, of the others m% go astray.
 
     The strays are drawn from each class in proportion, pooled, shuffled and dealt evenly over all tasks.
@@ -88,7 +85,7 @@ def _check_cuts(tasks: int, tree: Taxonomy, settings: SiBlurry) -> None:
 
 @setup("si-blurry", levels=1, tasks=5, check=_check_cuts, settings=SiBlurry)
 def si_blurry(
-    leaves: IntArray, tree: Taxonomy, rng: np.random.Generator, tasks: int, settings: SiBlurry
+    leaves: Ints, tree: Taxonomy, rng: np.random.Generator, tasks: int, settings: SiBlurry
 ) -> Arrivals:
     """Flat labels: i-blurry with numbers of classes and of strays in each task that are left to chance."""
     enough(leaves, tree, 1, "si-blurry")
@@ -101,7 +98,7 @@ def si_blurry(
     return np.arange(len(leaves)), np.ones_like(leaves), task
 
 
-def _cut(count: int, parts: int, rng: np.random.Generator) -> IntArray:
+def _cut(count: int, parts: int, rng: np.random.Generator) -> Ints:
     """The part of each of `count` things in a row cut at random places; none is empty if that can be."""
     if count < parts:
         cuts = np.sort(np.floor(rng.random(parts - 1) * (count + 1)).astype(np.int64))
@@ -110,7 +107,7 @@ def _cut(count: int, parts: int, rng: np.random.Generator) -> IntArray:
     return np.searchsorted(cuts, np.arange(count), side="right")
 
 
-def _strays(leaves: IntArray, ranks: IntArray, apart: int, m: float, rng: np.random.Generator) -> IntArray:
+def _strays(leaves: Ints, ranks: Ints, apart: int, m: float, rng: np.random.Generator) -> Ints:
     """The images that stray: m% of each class whose rank is not below `apart`."""
     counts, order = np.bincount(leaves), np.argsort(ranks)
     blurry_counts = np.where(ranks < apart, 0, counts)[order]

@@ -9,14 +9,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ramify.arrays import Ints
 from ramify.errors import RamifyError
 from ramify.named import blamed
+from ramify.plural import counted
 from ramify.streams.draws import Arrivals, draw_shuffle
 from ramify.streams.imbalance import long_tail
 from ramify.streams.moves import Eras
 from ramify.streams.setup import SETUPS, Setup, find_setup
 from ramify.streams.stream import Stream, labels_of
-from ramify.taxonomy import IntArray, Taxonomy
+from ramify.taxonomy import Taxonomy
 from ramify.typed import Typed, whole, whole_seed
 
 
@@ -122,7 +124,7 @@ def _check(rule: Setup, arrivals: Arrivals, counts: tuple[int, int, int]) -> Non
 
 
 def _check_ends(
-    rule: Setup, taxonomy: Taxonomy, chosen: tuple[int, ...], leaves: IntArray, arrivals: Arrivals
+    rule: Setup, taxonomy: Taxonomy, chosen: tuple[int, ...], leaves: Ints, arrivals: Arrivals
 ) -> None:
     """Refuse arrivals, here (image, level, label), at a level that their leaf does not have."""
     image, level, label = arrivals
@@ -148,14 +150,12 @@ def _levels(rule: Setup, taxonomy: Taxonomy, levels: Sequence[int] | None) -> tu
         return tuple(range(-wanted, 0))
     if levels is None:
         return tuple(range(1 if wanted is None else taxonomy.depth - wanted + 1, taxonomy.depth + 1))
-    if wanted not in (None, len(levels)):
-        raise RamifyError(
-            f"{rule.name} uses {wanted} level{'s'[: wanted != 1]}, {len(levels)} given: {list(levels)}"
-        )
+    if wanted is not None and wanted != len(levels):
+        raise RamifyError(f"{rule.name} uses {counted(wanted, 'level')}, {len(levels)} given: {list(levels)}")
     return tuple(levels)
 
 
-def _leaves(leaves: npt.ArrayLike, taxonomy: Taxonomy) -> IntArray:
+def _leaves(leaves: npt.ArrayLike, taxonomy: Taxonomy) -> Ints:
     array = np.asarray(leaves)
     if array.ndim != 1 or array.dtype.kind not in "iu" or not len(array):
         raise RamifyError(f"leaves must be a list of class indices, found {array.dtype}{array.shape}")

@@ -7,10 +7,11 @@ from typing import Literal
 
 import numpy as np
 
+from ramify.arrays import Ints
 from ramify.errors import RamifyError
 from ramify.streams.draws import Arrivals, draw_order, enough
 from ramify.streams.setup import setup
-from ramify.taxonomy import IntArray, Taxonomy
+from ramify.taxonomy import Taxonomy
 from ramify.typed import Positive, Typed
 
 
@@ -39,9 +40,7 @@ def _check(tasks: int, tree: Taxonomy, settings: Dhocl) -> None:
 
 
 @setup("dhocl", levels=None, tasks=_tasks, check=_check, settings=Dhocl)
-def dhocl(
-    leaves: IntArray, tree: Taxonomy, rng: np.random.Generator, tasks: int, settings: Dhocl
-) -> Arrivals:
+def dhocl(leaves: Ints, tree: Taxonomy, rng: np.random.Generator, tasks: int, settings: Dhocl) -> Arrivals:
     """New leaves in each task, and each image's level drawn at random: the tree grows at any level."""
     enough(leaves, tree, 1, "dhocl")
     group = draw_order(_units(tree, settings), rng) % tasks

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from ramify.arrays import Ints
 from ramify.errors import RamifyError
-from ramify.taxonomy import IntArray, Taxonomy
+from ramify.taxonomy import Taxonomy
 
-Arrivals = tuple[IntArray, ...]
+Arrivals = tuple[Ints, ...]
 """(image, level, task) of all arrivals, in any order; a fourth part says the order within each task."""
 
 
-def draw_shuffle(group: IntArray, rng: np.random.Generator) -> IntArray:
+def draw_shuffle(group: Ints, rng: np.random.Generator) -> Ints:
     """The order that sorts by group, in a random order within each: `lexsort((random, group))`, but faster.
 
     Sorting uniform draws, rather than `rng.permutation`, does all groups at once and depends on nothing but
@@ -22,11 +23,11 @@ def draw_shuffle(group: IntArray, rng: np.random.Generator) -> IntArray:
     if (np.diff(drawn[order]) == 0).any():  # equal draws: in the order of the items, on every platform
         order = np.argsort(drawn, kind="stable")
     small = group.astype(np.min_scalar_type(int(group.max(initial=0))))  # few bits are sorted in one go
-    found: IntArray = order[np.argsort(small[order], kind="stable")]
+    found: Ints = order[np.argsort(small[order], kind="stable")]
     return found
 
 
-def draw_ranks(group: IntArray, rng: np.random.Generator) -> IntArray:
+def draw_ranks(group: Ints, rng: np.random.Generator) -> Ints:
     """The rank of each item in a random order of its group."""
     order = draw_shuffle(group, rng)
     sizes = np.bincount(group)
@@ -37,12 +38,12 @@ def draw_ranks(group: IntArray, rng: np.random.Generator) -> IntArray:
     return ranks
 
 
-def draw_order(n: int, rng: np.random.Generator) -> IntArray:
+def draw_order(n: int, rng: np.random.Generator) -> Ints:
     """A random order of 0..n-1."""
     return draw_ranks(np.zeros(n, np.int64), rng)
 
 
-def enough(leaves: IntArray, tree: Taxonomy, least: int | IntArray, what: str) -> None:
+def enough(leaves: Ints, tree: Taxonomy, least: int | Ints, what: str) -> None:
     """Refuse if a leaf has fewer than the `least` images, one number or one a leaf, that `what` needs."""
     counts = np.bincount(leaves, minlength=tree.leaves)
     needed = np.broadcast_to(least, counts.shape)

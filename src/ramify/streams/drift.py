@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ramify.arrays import Ints
 from ramify.errors import RamifyError
 from ramify.streams.draws import Arrivals, draw_order, draw_ranks, enough
 from ramify.streams.moves import Move
 from ramify.streams.setup import setup
-from ramify.taxonomy import IntArray, Taxonomy
+from ramify.taxonomy import Taxonomy
 from ramify.typed import SomePercent, Typed, Whole
 
 
@@ -60,9 +61,7 @@ def moves(tree: Taxonomy, rng: np.random.Generator, tasks: int, settings: Drift)
 
 
 @setup("drift", levels=None, tasks=2, check=_check, settings=Drift, moves=moves)
-def drift(
-    leaves: IntArray, tree: Taxonomy, rng: np.random.Generator, tasks: int, settings: Drift
-) -> Arrivals:
+def drift(leaves: Ints, tree: Taxonomy, rng: np.random.Generator, tasks: int, settings: Drift) -> Arrivals:
     """All classes at all levels in every task; with each new task some classes move to another parent."""
     depth = tree.leaf_levels
     enough(leaves, tree, tasks * depth, f"drift with {tasks} tasks")

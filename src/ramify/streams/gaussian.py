@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ramify.arrays import Ints
 from ramify.errors import RamifyError
 from ramify.streams.draws import Arrivals, draw_order, enough
 from ramify.streams.setup import setup
-from ramify.taxonomy import IntArray, Taxonomy
+from ramify.taxonomy import Taxonomy
 from ramify.typed import NotNegative, Typed
 
 
@@ -23,7 +24,7 @@ class Gaussian(Typed):
 
 @setup("gaussian", levels=1, tasks=5, settings=Gaussian)
 def gaussian(
-    leaves: IntArray, tree: Taxonomy, rng: np.random.Generator, tasks: int, settings: Gaussian
+    leaves: Ints, tree: Taxonomy, rng: np.random.Generator, tasks: int, settings: Gaussian
 ) -> Arrivals:
     """Flat labels without tasks: each class arrives around a peak of its own, the peaks evenly spread.
 

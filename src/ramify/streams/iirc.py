@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ramify.arrays import Floats, Ints
 from ramify.errors import RamifyError
 from ramify.streams.draws import Arrivals, draw_order, draw_ranks, enough
 from ramify.streams.setup import setup
-from ramify.taxonomy import IntArray, Taxonomy
+from ramify.taxonomy import Taxonomy
 from ramify.typed import Count, SomePercent, Typed
 
 A_TASK = 5  # classes of each task after the first, as on CIFAR-100
@@ -51,7 +52,7 @@ def _check(tasks: int, tree: Taxonomy, settings: Iirc) -> None:
 
 
 @setup("iirc", levels=2, tasks=_tasks, check=_check, settings=Iirc)
-def iirc(leaves: IntArray, tree: Taxonomy, rng: np.random.Generator, tasks: int, settings: Iirc) -> Arrivals:
+def iirc(leaves: Ints, tree: Taxonomy, rng: np.random.Generator, tasks: int, settings: Iirc) -> Arrivals:
     """Two levels: superclasses first, later their subclasses, each with a share of the images.
 
     Some images come under both. A class of the upper level without subclasses comes in a later
@@ -73,7 +74,7 @@ def iirc(leaves: IntArray, tree: Taxonomy, rng: np.random.Generator, tasks: int,
     return image, level, at
 
 
-def _shares(tree: Taxonomy, settings: Iirc) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+def _shares(tree: Taxonomy, settings: Iirc) -> Floats:
     """[leaf, level] → the share of a leaf's images that come at each level."""
     above = tree.up(2, 1)
     size = np.bincount(above, minlength=tree.sizes[0])
@@ -83,17 +84,15 @@ def _shares(tree: Taxonomy, settings: Iirc) -> np.ndarray[tuple[int, int], np.dt
     return np.stack((early, np.where(below, settings.fine / 100, 0)), 1)
 
 
-def _needed(tree: Taxonomy, settings: Iirc) -> IntArray:
+def _needed(tree: Taxonomy, settings: Iirc) -> Ints:
     """The fewest images of each leaf that leave one for each level that it has."""
     shares = _shares(tree, settings)
     least = np.where(shares > 0, shares, 1).min(1)
-    needed: IntArray = np.ceil(1 / least - 1e-9).astype(np.int64)
+    needed: Ints = np.ceil(1 / least - 1e-9).astype(np.int64)
     return needed
 
 
-def _class_tasks(
-    tree: Taxonomy, rng: np.random.Generator, tasks: int, settings: Iirc
-) -> tuple[IntArray, IntArray]:
+def _class_tasks(tree: Taxonomy, rng: np.random.Generator, tasks: int, settings: Iirc) -> tuple[Ints, Ints]:
     """The task of each class of either level: about equally many each, superclasses before subclasses."""
     above, size = tree.up(2, 1), tree.sizes[0]
     parents = np.unique(above)

@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 
+from ramify.arrays import Ints
 from ramify.errors import RamifyError
 from ramify.randomness import Generators
 from ramify.streams.draws import draw_order, draw_ranks
-from ramify.taxonomy import IntArray
 
 
 def check_imbalance(ratio: float) -> float:
@@ -22,7 +22,7 @@ def check_imbalance(ratio: float) -> float:
     return float(ratio)
 
 
-def long_tail(leaves: IntArray, classes: int, ratio: float, seed: int) -> IntArray:
+def long_tail(leaves: Ints, classes: int, ratio: float, seed: int) -> Ints:
     """Positions of the images that are kept, in order.
 
     In a random order of the classes the r-th of C (from 0) keeps ⌊n·ratio^(-r/(C-1))⌋ of its n images, drawn

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ramify.taxonomy import IntArray, Taxonomy
+from ramify.arrays import Ints
+from ramify.taxonomy import Taxonomy
 
 
 class Move(NamedTuple):
@@ -24,9 +25,9 @@ class Move(NamedTuple):
 class Eras:
     """The parts of a stream between moves; one, if nothing moves."""
 
-    starts: IntArray  # the first task of each
+    starts: Ints  # the first task of each
     trees: tuple[Taxonomy, ...]  # of the stream's levels; the classes keep their numbers
-    paths: tuple[IntArray, ...]  # leaf of the dataset's tree -> its class at each level, -1 below its end
+    paths: tuple[Ints, ...]  # leaf of the dataset's tree -> its class at each level, -1 below its end
 
     @classmethod
     def of(cls, taxonomy: Taxonomy, levels: Sequence[int], moves: Sequence[Move] = ()) -> Eras:
@@ -41,6 +42,6 @@ class Eras:
             paths.append(np.where(place[:, None] >= 0, classes, -1))
         return cls(np.array(starts), tuple(trees), tuple(paths))
 
-    def at(self, task: int | IntArray) -> IntArray:
+    def at(self, task: int | Ints) -> Ints:
         """The era of a task, or of each of several."""
         return np.asarray(np.searchsorted(self.starts, task, side="right") - 1)

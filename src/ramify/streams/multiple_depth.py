@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from ramify.arrays import Ints
 from ramify.errors import RamifyError
 from ramify.streams.draws import Arrivals, draw_ranks, enough
 from ramify.streams.setup import setup
-from ramify.taxonomy import IntArray, Taxonomy
+from ramify.taxonomy import Taxonomy
 
 
 def _tasks(tree: Taxonomy, _settings: None) -> int:
@@ -21,7 +22,7 @@ def _check(tasks: int, tree: Taxonomy, _settings: None) -> None:
 
 @setup("multiple-depth", levels=None, tasks=_tasks, check=_check)
 def multiple_depth(
-    leaves: IntArray, tree: Taxonomy, rng: np.random.Generator, tasks: int, _settings: None
+    leaves: Ints, tree: Taxonomy, rng: np.random.Generator, tasks: int, _settings: None
 ) -> Arrivals:
     """One task a level, coarse to fine; each class is dealt out equally, remainders to the deepest levels.
 
@@ -34,16 +35,14 @@ def multiple_depth(
 
 
 @setup("top-down", levels=None, tasks=multiple_depth.tasks, check=multiple_depth.check)
-def top_down(
-    leaves: IntArray, tree: Taxonomy, rng: np.random.Generator, tasks: int, _settings: None
-) -> Arrivals:
+def top_down(leaves: Ints, tree: Taxonomy, rng: np.random.Generator, tasks: int, _settings: None) -> Arrivals:
     """One task a level, coarse to fine: the same stream as multiple-depth."""
     return multiple_depth.arrivals(leaves, tree, rng, tasks, None)
 
 
 @setup("bottom-up", levels=None, tasks=multiple_depth.tasks, check=multiple_depth.check)
 def bottom_up(
-    leaves: IntArray, tree: Taxonomy, rng: np.random.Generator, tasks: int, _settings: None
+    leaves: Ints, tree: Taxonomy, rng: np.random.Generator, tasks: int, _settings: None
 ) -> Arrivals:
     """One task a level, fine to coarse: the images of multiple-depth with the same labels, in reverse."""
     image, level, task = multiple_depth.arrivals(leaves, tree, rng, tasks, None)

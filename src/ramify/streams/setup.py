@@ -9,14 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from ramify.arrays import Ints
 from ramify.errors import RamifyError
 from ramify.named import find_named
 from ramify.streams.draws import Arrivals
 from ramify.streams.moves import Move
-from ramify.taxonomy import IntArray, Taxonomy
+from ramify.taxonomy import Taxonomy
 from ramify.typed import Typed, from_dict, shown
 
-Arrive = Callable[[IntArray, Taxonomy, np.random.Generator, int, Any], Arrivals]
+Arrive = Callable[[Ints, Taxonomy, np.random.Generator, int, Any], Arrivals]
 Tasks = Callable[[Taxonomy, Any], int]
 Moving = Callable[[Taxonomy, np.random.Generator, int, Any], Sequence[Move]]
 CheckTasks = Callable[[int, Taxonomy, Any], None]

@@ -7,10 +7,11 @@ from typing import Literal
 
 import numpy as np
 
+from ramify.arrays import Ints
 from ramify.errors import RamifyError
 from ramify.streams.draws import Arrivals, draw_order, draw_ranks, enough
 from ramify.streams.setup import setup
-from ramify.taxonomy import IntArray, Taxonomy
+from ramify.taxonomy import Taxonomy
 from ramify.typed import Typed
 
 # The paper's task counts, by the sizes of the two levels: CIFAR100, Stanford Cars, ImageNet-Hier100
@@ -47,7 +48,7 @@ def _check(tasks: int, tree: Taxonomy, _settings: SingleDepth) -> None:
 
 @setup("single-depth", levels=2, tasks=_tasks, check=_check, settings=SingleDepth)
 def single_depth(
-    leaves: IntArray, tree: Taxonomy, rng: np.random.Generator, tasks: int, settings: SingleDepth
+    leaves: Ints, tree: Taxonomy, rng: np.random.Generator, tasks: int, settings: SingleDepth
 ) -> Arrivals:
     """Two levels: first all parents; then, in equal groups, each parent expands into its children once.
 
@@ -74,12 +75,12 @@ def single_depth(
     return image, np.where(late, 2, 1), np.where(late, child_task, 0)
 
 
-def _expanding(tree: Taxonomy) -> IntArray:
+def _expanding(tree: Taxonomy) -> Ints:
     """The parents that have children."""
     return np.unique(tree.up(2, 1))
 
 
-def _child_share(counts: IntArray, tasks: int) -> IntArray:
+def _child_share(counts: Ints, tasks: int) -> Ints:
     """How many images of each class arrive with their child label: round(n·(T-1)/T), half to even."""
     return np.rint(counts * (tasks - 1) / tasks).astype(np.int64)
 

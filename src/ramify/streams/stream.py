@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ramify.arrays import Ints
 from ramify.errors import RamifyError
 from ramify.streams.moves import Eras, Move
-from ramify.taxonomy import IntArray
 
 if TYPE_CHECKING:
     from ramify.datasets import Dataset
@@ -32,10 +32,10 @@ class Stream:
     arrives at levels that its leaf has, and not at all if that is none of them.
     """
 
-    image: IntArray  # index among the training images
-    level: IntArray  # 1 = coarsest
-    label: IntArray  # class within its level
-    task: IntArray  # from 0, contiguous
+    image: Ints  # index among the training images
+    level: Ints  # 1 = coarsest
+    label: Ints  # class within its level
+    task: Ints  # from 0, contiguous
     setup: str
     seed: int
     levels: tuple[int, ...]  # levels of the dataset's tree; below 0 counted from the end of each leaf
@@ -91,12 +91,12 @@ class Stream:
         return int(self.task[-1]) + 1
 
     @cached_property
-    def task_starts(self) -> IntArray:
+    def task_starts(self) -> Ints:
         """Position of the first arrival of each task."""
         return np.searchsorted(self.task, np.arange(self.tasks))
 
     @cached_property
-    def first_seen(self) -> IntArray:
+    def first_seen(self) -> Ints:
         """Positions at which a class, of any level, arrives for the first time; rising."""
         offsets = np.concatenate(([0], np.cumsum(self.classes)))
         return np.sort(np.unique(offsets[self.level - 1] + self.label, return_index=True)[1])
@@ -174,9 +174,9 @@ class Stream:
     __hash__ = None  # type: ignore[assignment]
 
 
-def labels_of(eras: Eras, leaves: IntArray, level: IntArray, task: IntArray) -> IntArray:
+def labels_of(eras: Eras, leaves: Ints, level: Ints, task: Ints) -> Ints:
     """The class of each leaf of the dataset's tree at its stream level, in its task; -1 for none."""
-    labels: IntArray = (
+    labels: Ints = (
         eras.paths[0][leaves, level - 1]
         if len(eras.paths) == 1
         else np.stack(eras.paths)[eras.at(task), leaves, level - 1]
@@ -221,7 +221,7 @@ def _rising(levels: Sequence[int]) -> bool:
     return one_way and all(a < b for a, b in pairwise(levels))
 
 
-def _within(name: str, values: IntArray, limits: Any, shown: IntArray | None = None) -> None:
+def _within(name: str, values: Ints, limits: Any, shown: Ints | None = None) -> None:
     wrong = np.flatnonzero((values < 0) | (values >= limits))
     if len(wrong):
         found = (values if shown is None else shown)[wrong[0]]

@@ -12,7 +12,7 @@ import io
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources.abc import Traversable
 from os import PathLike
 from pathlib import Path
@@ -178,11 +178,11 @@ def _line(folder: Path) -> tuple[Line, str]:
     """A run as a line, and its tree."""
     run = RunFiles(folder)
     about, _, _ = read_json(folder / "config.json"), run.records(), run.result()  # what is damaged is refused
-    config = read_config(about.get("config"), str(folder / "config.json"))
+    name = _name(about, str(folder / "config.json"))
     with fitting(folder):
         tree = (folder / "taxonomy.csv").read_bytes().decode()
         line = {
-            "run": StudyRun(config).name,
+            "run": name,
             "tree": _digest(tree),
             "config": json.loads(_FOLDERS.sub("", json.dumps(about))),
             "result": read_json(folder / "result.json"),
@@ -203,7 +203,13 @@ def _opened(path: Path) -> Archive:
     packed = open_runs(path)
     if not isinstance(packed, Packed):
         raise RamifyError(f"{path} is not a file: give an archive of runs, as `ramify publish` writes it")
-    return packed.archive
+    lines = [line | {"run": _name(line["config"], str(path))} for line in packed.archive.runs.values()]
+    return replace(packed.archive, runs={line["run"]: line for line in lines})
+
+
+def _name(about: Line, where: str) -> str:
+    """The name that follows from a run's config today: it may have been given when other defaults held."""
+    return StudyRun(read_config(about.get("config"), where)).name
 
 
 @functools.lru_cache(maxsize=8)

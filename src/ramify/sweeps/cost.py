@@ -15,6 +15,7 @@ from ramify.methods import find_method
 from ramify.methods.epochs import EpochSettings
 from ramify.networks import build_backbone
 from ramify.networks.settings import NetworkSettings
+from ramify.plural import counted
 from ramify.randomness import Generators
 from ramify.rehearsal import Rehearsal
 from ramify.runs.config import Config
@@ -177,6 +178,6 @@ class Totals:
         }
         counts = ", ".join(f"{rounded(count)} {what}" for what, count in images.items())
         return (
-            f"{self.runs} runs: {duration(self.seconds)} of computing; images: {counts}; "
+            f"{counted(self.runs, 'run')}: {duration(self.seconds)} of computing; images: {counts}; "
             f"at most {amount(self.peak_memory)} a run"
         )

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Protocol
 
+from ramify.plural import counted
 from ramify.signals import Stopped, interrupted
 from ramify.sweeps.jobs import Job, Outcome
 
@@ -87,7 +88,7 @@ def drive(engine: Engine, jobs: Sequence[Job], watcher: Watcher, retries: int = 
         _stop(engine, running, watcher)
         number = getattr(stop, "number", signal.SIGINT)
         raise Stopped(
-            number, f"stopped after {len(done)} of {len(jobs)} runs; the same command goes on"
+            number, f"stopped after {len(done)} of {counted(len(jobs), 'run')}; the same command goes on"
         ) from None
     finally:
         engine.close()

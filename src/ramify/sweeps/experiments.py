@@ -21,6 +21,7 @@ NAMES = {
     "fms": "FMS",
     "pl": "PL",
     "pl-fms": "PL-FMS",
+    "canopy": "Canopy",
     "pl-fms-t": "PL-FMS-T",
     "oracle": "Oracle",
 }

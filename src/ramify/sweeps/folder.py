@@ -106,7 +106,7 @@ class StudyFolder:
         if names.isdisjoint(run.name for run in study):
             raise RamifyError(
                 f"{self.path} belongs to another study, {name!r}: none of its {len(names)} runs is in "
-                f"{study.name!r}; choose another --out"
+                f"{study.name!r} as it is now; choose another --out"
             )
 
     def _visible(self) -> list[str]:

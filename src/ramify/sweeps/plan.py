@@ -7,11 +7,12 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table as Grid
 
+from ramify.console import screen
 from ramify.errors import RamifyError
 from ramify.runs.config import Config
 from ramify.sweeps.cost import Costing, Work
@@ -88,11 +89,18 @@ def wall_seconds(seconds: Sequence[float], places: int) -> float:
     return max(free)
 
 
-def print_plan(study: Study, out: str | Path, how: How, workers: int | None = None) -> None:
-    """Print the runs of a study with the time and memory of those that are not finished; run nothing."""
+def print_plan(
+    study: Study,
+    out: str | Path,
+    how: How,
+    workers: int | None = None,
+    rerun: Literal["changed"] | None = None,
+) -> None:
+    """Print the runs of a study with the time and memory of those that `sweep` would do; run nothing."""
     folder, engine = StudyFolder(out), Local(workers, how.threads)
-    missing = [run for run in study if folder.result(run) is None]
     changed = folder.changed(study)
+    anew = set(changed) if rerun == "changed" else set()
+    missing = [run for run in study if folder.result(run) is None or run.name in anew]
     found, notes = _estimates(missing, how, engine)
     grid = Grid(box=None, pad_edge=False)
     grid.add_column("run", no_wrap=True)
@@ -105,9 +113,10 @@ def print_plan(study: Study, out: str | Path, how: How, workers: int | None = No
             continue
         one = found[run.name]
         begun = " (begun)" if folder.files(run).begun() else ""
+        begun = " (code changed since)" if run.name in anew else begun
         counts = f"{one.work.samples:,}", f"{one.work.updates:,.0f}"
         grid.add_row(run.name, *counts, duration(one.seconds) + begun, amount(one.memory))
-    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else 120)
+    console = screen(file=sys.stdout)
     console.print(grid)
     if found:
         seconds = [one.seconds for one in found.values()]

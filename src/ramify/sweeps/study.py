@@ -54,7 +54,10 @@ class Study:
         seen: set[str] = set()
         for run in self.runs:
             if run.name in seen:
-                raise RamifyError(f"study {self.name}: the run {run.name} occurs twice; take one of them out")
+                raise RamifyError(
+                    f"study {self.name}: the run {run.name} occurs twice; take one of them out, or where an "
+                    f"axis is not for {run.config.method}, give those that it is for a [[block]] of their own"
+                )
             seen.add(run.name)
 
     def __len__(self) -> int:

@@ -72,7 +72,8 @@ def sweep(
             done = drive(engine, jobs, table, retries)
         _fetch(study, folder, how)
         errors = {run.name: done[run.name].error for run in missing if done[run.name].error is not None}
-        for name, error in errors.items():
+        if errors:
+            name, error = next(iter(errors.items()))
             raise RamifyError(
                 f"{len(errors)} of {len(study)} failed, {name} first: {error} (see {folder.path / name}); "
                 "the same command tries again"

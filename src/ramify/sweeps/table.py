@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from rich.console import Console
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table as Grid
 
+from ramify.console import screen
 from ramify.errors import RamifyError
 from ramify.runs.folder import RunFolder
 from ramify.sweeps.engines import Watcher
@@ -47,7 +47,7 @@ class RunTable(Watcher):
             note = percent(result.final_accuracy)
             note += f"  code of {', '.join(changed[name])} changed since" if name in changed else ""
             self.rows[name].state, self.rows[name].note = "finished", note
-        self.console = Console(stderr=True, quiet=quiet)
+        self.console = screen(stderr=True, quiet=quiet)
         self.live = Live(console=self.console, auto_refresh=False, transient=True)
 
     def __enter__(self) -> RunTable:

@@ -2,12 +2,10 @@
 
 from ramify.taxonomy.nested import from_nested, read_folders
 from ramify.taxonomy.read import builtin_trees, read_taxonomy
-from ramify.taxonomy.rows import IntArray
 from ramify.taxonomy.tree import Taxonomy
 from ramify.taxonomy.write import to_csv, to_edges, to_nested, write_folders, write_taxonomy
 
 __all__ = [
-    "IntArray",
     "Taxonomy",
     "builtin_trees",
     "from_nested",

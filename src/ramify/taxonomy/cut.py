@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ramify.arrays import Ints
 from ramify.errors import RamifyError
-from ramify.taxonomy.rows import IntArray
 
 Names = tuple[tuple[str, ...], ...]
 
 
-def cut(names: Names, classes: IntArray, levels: Sequence[int]) -> tuple[Names, IntArray, IntArray]:
+def cut(names: Names, classes: Ints, levels: Sequence[int]) -> tuple[Names, Ints, Ints]:
     """Names, classes [levels, leaves] and the place of each old leaf among the new ones, -1 for none.
 
     Leaves that are alike in these levels become one, at the place of the first.
@@ -28,12 +28,12 @@ def cut(names: Names, classes: IntArray, levels: Sequence[int]) -> tuple[Names, 
     return chosen, np.ascontiguousarray(columns[:, order]), place[inverse.reshape(-1)]
 
 
-def _of_all(names: Names, classes: IntArray, levels: Sequence[int]) -> tuple[Names, IntArray]:
+def _of_all(names: Names, classes: Ints, levels: Sequence[int]) -> tuple[Names, Ints]:
     rows = [level - 1 for level in levels]
     return tuple(names[row] for row in rows), classes[rows]
 
 
-def _last(names: Names, classes: IntArray, levels: Sequence[int]) -> tuple[Names, IntArray]:
+def _last(names: Names, classes: Ints, levels: Sequence[int]) -> tuple[Names, Ints]:
     """Levels counted from the end of each leaf; a name that stands at two of them says where it is from."""
     sizes = [len(level) for level in names]
     offsets = np.concatenate(([0], np.cumsum(sizes)))
@@ -53,7 +53,7 @@ def _last(names: Names, classes: IntArray, levels: Sequence[int]) -> tuple[Names
     return tuple(chosen), kept
 
 
-def _told_apart(names: Names, offsets: IntArray, nodes: IntArray) -> tuple[str, ...]:
+def _told_apart(names: Names, offsets: Ints, nodes: Ints) -> tuple[str, ...]:
     rows = np.searchsorted(offsets, nodes, side="right") - 1
     plain = [names[row][node - offsets[row]] for row, node in zip(rows.tolist(), nodes.tolist(), strict=True)]
     twice = {name for name in plain if plain.count(name) > 1} if len(set(plain)) < len(plain) else set[str]()

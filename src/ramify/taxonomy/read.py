@@ -114,6 +114,8 @@ def read_table(text: str, name: str) -> tuple[list[str], list[list[str]], list[i
     rows, lines = [], []
     try:
         header = [cell.strip().lower() for cell in next(reader, [])]
+        if len(header) == 1 and ";" in header[0]:
+            raise RamifyError(f"{name} line 1: the columns are parted by semicolons; save it with commas")
         for row in reader:
             if not row:
                 continue

@@ -6,17 +6,16 @@ import unicodedata
 from collections.abc import Callable, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from ramify.arrays import Ints
 from ramify.errors import RamifyError
 
-IntArray = npt.NDArray[np.int64]
 Where = Callable[[int], str]
 
 
 def index_rows(
     rows: Sequence[Sequence[str]], pad: bool, where: Where
-) -> tuple[tuple[tuple[str, ...], ...], IntArray]:
+) -> tuple[tuple[tuple[str, ...], ...], Ints]:
     """Number the classes of each level by first appearance.
 
     Returns the names of each level and the classes `[depth, leaves]` of each leaf, -1 below its end.

@@ -8,6 +8,7 @@ import numpy as np
 from rich.text import Text
 from rich.tree import Tree
 
+from ramify.plural import counted
 from ramify.taxonomy.tree import Taxonomy
 
 FULL_LINES = 60
@@ -26,7 +27,7 @@ def render(tree: Taxonomy, title: str, everything: bool = False, sizes: Sequence
         shown -= 1
     told = "/".join(map(str, sizes or tree.sizes))
     heading = Text(title, style="bold").append(
-        f"  {tree.depth} level{'s' if tree.depth > 1 else ''} of {told} classes",
+        f"  {counted(tree.depth, 'level')} of {told} {'class' if told == '1' else 'classes'}",
         style="not bold",
     )
     root = Tree(heading, guide_style="dim")

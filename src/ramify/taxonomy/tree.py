@@ -12,9 +12,10 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from ramify.arrays import Ints, Mask
 from ramify.errors import RamifyError
 from ramify.taxonomy.cut import cut
-from ramify.taxonomy.rows import IntArray, Where, index_rows
+from ramify.taxonomy.rows import Where, index_rows
 from ramify.typed import shown
 
 
@@ -38,7 +39,7 @@ class Taxonomy:
     def __init__(
         self,
         names: tuple[tuple[str, ...], ...],
-        classes: IntArray,
+        classes: Ints,
         leaf_attributes: Mapping[str, tuple[str, ...]],
     ) -> None:
         self._names = names
@@ -84,7 +85,7 @@ class Taxonomy:
         return int(self._classes.shape[1])
 
     @cached_property
-    def leaf_levels(self) -> IntArray:
+    def leaf_levels(self) -> Ints:
         """The level at which each leaf ends."""
         return np.asarray((self._classes >= 0).sum(0, dtype=np.int64))
 
@@ -96,7 +97,7 @@ class Taxonomy:
         return tuple(self._names[row][index] for row, index in ends)
 
     @cached_property
-    def leaf_open(self) -> npt.NDArray[np.bool_]:
+    def leaf_open(self) -> Mask:
         """Whether each leaf ends at a class that others go on from."""
         found = np.zeros(self.leaves, bool)
         for level, (row, below) in enumerate(pairwise(self._classes), 1):
@@ -137,16 +138,19 @@ class Taxonomy:
         index = self._indices[self._row(level)].get(name)
         if index is None:
             near = difflib.get_close_matches(name, self.names(level), n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(self.names(level)[:5])}, …"
+            more = ", …" if len(self.names(level)) > 5 else ""
+            hint = (
+                f"did you mean {near[0]!r}?" if near else f"it has {', '.join(self.names(level)[:5])}{more}"
+            )
             raise RamifyError(f"no class {name!r} at level {level}; {hint}")
         return index
 
-    def leaf_to(self, level: int) -> IntArray:
+    def leaf_to(self, level: int) -> Ints:
         """The map leaf → class at `level`, -1 for one that ends above (read-only, not copied)."""
-        row: IntArray = self._classes[self._row(level)]
+        row: Ints = self._classes[self._row(level)]
         return row
 
-    def up(self, from_level: int, to_level: int) -> IntArray:
+    def up(self, from_level: int, to_level: int) -> Ints:
         """The map class at `from_level` → its ancestor at `to_level`; there is one at every coarser level."""
         if self._row(to_level) > self._row(from_level):
             raise RamifyError(
@@ -154,13 +158,13 @@ class Taxonomy:
             )
         return self.leaf_to(to_level)[self._first_leaves[self._row(from_level)]]
 
-    def paths(self, level: int) -> IntArray:
+    def paths(self, level: int) -> Ints:
         """[class at `level`, levels] → the class itself and its ancestors, -1 below it."""
         found = np.full((len(self.names(level)), self.depth), -1, np.int64)
         found[:, :level] = self._classes[:level, self._first_leaves[self._row(level)]].T
         return found
 
-    def heights(self, level: int) -> IntArray:
+    def heights(self, level: int) -> Ints:
         """The map class at `level` → the number of levels from it down to its deepest leaf."""
         row = self.leaf_to(level)
         found = np.zeros(len(self.names(level)), np.int64)
@@ -173,11 +177,11 @@ class Taxonomy:
             raise RamifyError("classes of level 1 have no parent class: only the root is above them")
         return int(self.up(level, level - 1)[self._checked(level, index)])
 
-    def children(self, level: int, index: int) -> IntArray:
+    def children(self, level: int, index: int) -> Ints:
         """The children, at `level + 1`, of a class at `level`."""
         return np.flatnonzero(self.up(level + 1, level) == self._checked(level, index))
 
-    def leaves_below(self, level: int, index: int) -> IntArray:
+    def leaves_below(self, level: int, index: int) -> Ints:
         """The leaves whose ancestor at `level` is the class `index`."""
         return np.flatnonzero(self.leaf_to(level) == self._checked(level, index))
 
@@ -187,7 +191,7 @@ class Taxonomy:
         column = self._classes[: self.leaf_levels[leaf], leaf]
         return tuple(names[i] for names, i in zip(self._names, column, strict=False))
 
-    def lca_height(self, a: npt.ArrayLike, b: npt.ArrayLike) -> IntArray:
+    def lca_height(self, a: npt.ArrayLike, b: npt.ArrayLike) -> Ints:
         """Height of the lowest common ancestor of leaves: from it down to its deepest leaf, 0 = same leaf.
 
         Only the root in common is H. Where all leaves are equally deep this is their distance to it.
@@ -195,7 +199,7 @@ class Taxonomy:
         first, second = self._leaf_numbers(a), self._leaf_numbers(b)
         return self.height_between(self._classes.T[first], self._classes.T[second])
 
-    def height_between(self, a: IntArray, b: IntArray) -> IntArray:
+    def height_between(self, a: Ints, b: Ints) -> Ints:
         """`lca_height` of classes given by their paths [..., levels], -1 below each, as in `paths`."""
         # Two classes that share an ancestor at one level share it at all coarser ones.
         shared = ((a == b) & (a >= 0)).sum(axis=-1, dtype=np.int64)
@@ -206,19 +210,11 @@ class Taxonomy:
             found[here] = self.heights(level)[paths[here, level - 1]]
         return np.where((a == b).all(axis=-1), 0, found)
 
-    def lca(self, a: npt.ArrayLike, b: npt.ArrayLike) -> tuple[IntArray, IntArray]:
-        """Level and class of the lowest common ancestor of leaves; the root is level 0, class -1."""
-        first, second = self._classes.T[self._leaf_numbers(a)], self._classes.T[self._leaf_numbers(b)]
-        level = ((first == second) & (first >= 0)).sum(axis=-1, dtype=np.int64)
-        paths = np.broadcast_to(first, (*level.shape, self.depth))
-        index = np.take_along_axis(paths, np.maximum(level - 1, 0)[..., None], -1)[..., 0]
-        return level, np.where(level > 0, index, -1)
-
-    def order(self, level: int) -> IntArray:
+    def order(self, level: int) -> Ints:
         """The classes of `level` in depth-first order, so that relatives stand together."""
         return np.lexsort([self.up(level, above) for above in range(self._row(level) + 1, 0, -1)])
 
-    def leaf_order(self) -> IntArray:
+    def leaf_order(self) -> Ints:
         """The leaves in depth-first order; one that ends at a class comes before those that go on from it."""
         return np.lexsort(self._classes[::-1])
 
@@ -255,7 +251,7 @@ class Taxonomy:
             classes[: level - 1, mine] = classes[: level - 1, there][:, :1]
         return Taxonomy(self._names, classes, self.leaf_attributes)
 
-    def leaf_in(self, levels: Sequence[int]) -> IntArray:
+    def leaf_in(self, levels: Sequence[int]) -> Ints:
         """The map leaf → leaf of `restrict(levels)`, -1 for one that has none of these levels."""
         return cut(self._names, self._classes, self.chosen(levels))[2]
 
@@ -276,7 +272,7 @@ class Taxonomy:
         return levels[-1] in (-1, self.depth)
 
     @cached_property
-    def _first_leaves(self) -> list[IntArray]:
+    def _first_leaves(self) -> list[Ints]:
         """At each level the first leaf of each class."""
         found = []
         for row in self._classes:
@@ -299,7 +295,7 @@ class Taxonomy:
             raise RamifyError(f"no class {shown(index)} at level {level}: it has 0 to {size - 1}")
         return index
 
-    def _leaf_numbers(self, leaves: npt.ArrayLike) -> IntArray:
+    def _leaf_numbers(self, leaves: npt.ArrayLike) -> Ints:
         found = np.asarray(leaves)
         if found.size and found.dtype.kind not in "iu":
             raise RamifyError(f"leaves are {found.dtype}: give their numbers, 0 to {self.leaves - 1}")

@@ -4,19 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from ramify.arrays import AnyInts, Floats, Ints, Mask
 from ramify.memory import Batch, Workbench
-from ramify.memory.batch import Ints
 from ramify.training.autoaugment import AutoAugmentName, auto_augment
-from ramify.training.autoaugment_ops import IntArray
 
 
-def crop_flip(
-    images: Tensor, top: IntArray, left: IntArray, flip: npt.NDArray[np.bool_], padding: int
-) -> Tensor:
+def crop_flip(images: Tensor, top: Ints, left: Ints, flip: Mask, padding: int) -> Tensor:
     """Mirror image b if flip[b], pad it with `padding` zeros and cut it at row top[b] and column left[b].
 
     A row of the result is a run of the padded batch or of its mirror image: one copy a row, by its start.
@@ -37,14 +33,14 @@ def crop_flip(
 class Draw:
     """The random choices for one batch of B images."""
 
-    top: IntArray  # [B], 0..2·padding
-    left: IntArray
-    flip: npt.NDArray[np.bool_]
-    outcome: npt.NDArray[np.float64]  # [B], uniform in 0..1: which operations, `AutoAugment.choose`
-    ripe: npt.NDArray[np.bool_]  # [B] whether AutoAugment is applied at all
+    top: Ints  # [B], 0..2·padding
+    left: Ints
+    flip: Mask
+    outcome: Floats  # [B], uniform in 0..1: which operations, `AutoAugment.choose`
+    ripe: Mask  # [B] whether AutoAugment is applied at all
 
 
-def ripe(rehearsed: Ints | None, n: int, half: float, rng: np.random.Generator) -> npt.NDArray[np.bool_]:
+def ripe(rehearsed: AnyInts | None, n: int, half: float, rng: np.random.Generator) -> Mask:
     """Which of n images are changed in full: one rehearsed k times with probability k / (k + `half`).
 
     That helps against learning an image by heart, and hinders while it is hardly known. With 0 all are.
@@ -52,7 +48,7 @@ def ripe(rehearsed: Ints | None, n: int, half: float, rng: np.random.Generator) 
     if not half:
         return np.ones(n, np.bool_)
     times = np.zeros(n) if rehearsed is None else rehearsed
-    found: npt.NDArray[np.bool_] = rng.random(n) < times / (times + half)
+    found: Mask = rng.random(n) < times / (times + half)
     return found
 
 
@@ -70,7 +66,7 @@ class Augment:
     flip: bool = True
     half: float = 0.0
 
-    def draw(self, n: int, rng: np.random.Generator, rehearsed: Ints | None = None) -> Draw:
+    def draw(self, n: int, rng: np.random.Generator, rehearsed: AnyInts | None = None) -> Draw:
         """The choices for `n` images: always the same number of draws from `rng`."""
         uniform = rng.random((4, n))
         top, left = (uniform[:2] * (2 * self.padding + 1)).astype(np.int64)

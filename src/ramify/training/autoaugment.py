@@ -7,10 +7,10 @@ from itertools import product
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
-from ramify.training.autoaugment_ops import IntArray, Op, Operations
+from ramify.arrays import Floats, Ints
+from ramify.training.autoaugment_ops import Op, Operations
 
 AutoAugmentName = Literal["cifar10", "imagenet"]
 
@@ -98,10 +98,10 @@ class AutoAugment:
     """A policy for one image size and device: every outcome of its draws, and how likely each is."""
 
     operations: Operations
-    outcomes: IntArray  # [2, n]: the numbers of a first and a second operation; 0 is none
-    edges: npt.NDArray[np.float64]  # [n − 1]: where outcome i + 1 begins in 0..1
+    outcomes: Ints  # [2, n]: the numbers of a first and a second operation; 0 is none
+    edges: Floats  # [n − 1]: where outcome i + 1 begins in 0..1
 
-    def choose(self, uniform: npt.NDArray[np.float64]) -> IntArray:
+    def choose(self, uniform: Floats) -> Ints:
         """Numbers [2, B] for `operations`, out of one uniform draw for each image."""
         return self.outcomes[:, self.edges.searchsorted(uniform, side="right")]
 

@@ -15,7 +15,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-IntArray = npt.NDArray[np.int64]
+from ramify.arrays import Floats, Ints, Singles
+
 _GREYS = np.arange(256)
 
 
@@ -54,7 +55,7 @@ def _inverse_affine(op: Op, value: float, height: int, width: int) -> tuple[floa
     return cos, -sin, x - cos * x + sin * y, sin, cos, y - sin * x - cos * y
 
 
-def _source_map(op: Op, value: float, height: int, width: int) -> IntArray:
+def _source_map(op: Op, value: float, height: int, width: int) -> Ints:
     """Flat source index of each pixel, -1 outside: nearest neighbour in Pillow's 16.16 fixed point."""
     a, b, c, d, e, f = _inverse_affine(op, value, height, width)
     fixed = np.floor(
@@ -64,11 +65,11 @@ def _source_map(op: Op, value: float, height: int, width: int) -> IntArray:
     source_x = (fixed[0] * x + fixed[1] * y + fixed[2]) >> 16
     source_y = (fixed[3] * x + fixed[4] * y + fixed[5]) >> 16
     inside = (source_x >= 0) & (source_x < width) & (source_y >= 0) & (source_y < height)
-    flat: IntArray = np.where(inside, source_y * width + source_x, -1).reshape(-1)
+    flat: Ints = np.where(inside, source_y * width + source_x, -1).reshape(-1)
     return flat
 
 
-def _fixed_lookup(op: Op, value: float) -> IntArray:
+def _fixed_lookup(op: Op, value: float) -> Ints:
     """The 256 entries of brightness, invert, posterize, solarize, which do not depend on the image."""
     if op == Op.BRIGHTNESS:
         return (_GREYS * np.float32(value)).clip(0, 255).astype(np.int64)
@@ -88,10 +89,10 @@ class Operations:
     Number 0 leaves an image as it is; the others are numbered in the order of `Op`.
     """
 
-    edges: IntArray  # first number of each Op
+    edges: Ints  # first number of each Op
     maps: Tensor  # geometric: flat source index, [n, 1, pixels] int64
     inside: Tensor  # geometric: 0 where the source lies outside, [n, 1, pixels] uint8
-    factors: npt.NDArray[np.float32]  # of every number; the enhancements' blend
+    factors: Singles  # of every number; the enhancements' blend
     lookups: npt.NDArray[np.uint8]  # of every number, [n, 256]; those without a fixed table have zeros
     luma: Tensor  # Pillow's RGB → L, [3, 1, 1]
 
@@ -115,7 +116,7 @@ class Operations:
             luma=(torch.tensor((19595.0, 38470.0, 7471.0), device=device) / 65536).view(3, 1, 1),
         )
 
-    def __call__(self, images: Tensor, numbers: IntArray) -> Tensor:
+    def __call__(self, images: Tensor, numbers: Ints) -> Tensor:
         """Apply to `images` [B, 3, H, W] uint8 the operations `numbers` [stages, B], stage after stage."""
         place = np.arange(len(images))  # of each image in the batch, which each stage sorts by operation
         with torch.inference_mode():  # spares bookkeeping, a tenth of the time on small images
@@ -127,7 +128,7 @@ class Operations:
                     self._apply_sorted(images, stage[order])
         return images.index_select(0, self._send(place))
 
-    def _apply_sorted(self, images: Tensor, numbers: IntArray) -> None:
+    def _apply_sorted(self, images: Tensor, numbers: Ints) -> None:
         """In place; every operation's images lie together, so a slice is all that a family needs."""
         first = numbers.searchsorted(self.edges).tolist()
         move, enhance, look_up = first[Op.SHEAR_X], first[Op.CONTRAST], first[Op.BRIGHTNESS]
@@ -143,14 +144,14 @@ class Operations:
     def _send(self, array: npt.NDArray[np.generic]) -> Tensor:
         return torch.from_numpy(array).to(self.luma.device)
 
-    def _move(self, images: Tensor, numbers: IntArray) -> None:
+    def _move(self, images: Tensor, numbers: Ints) -> None:
         """Shear, translate, rotate: Pillow's `Image.transform(AFFINE)`, nearest neighbour, black outside."""
         rows = self._send(numbers - self.edges[Op.SHEAR_X])
         pixels = images.flatten(2)
         moved = pixels.gather(2, self.maps.index_select(0, rows).expand_as(pixels))
         torch.mul(moved, self.inside.index_select(0, rows), out=pixels)
 
-    def _enhance(self, images: Tensor, numbers: IntArray, color: int, sharpness: int) -> None:
+    def _enhance(self, images: Tensor, numbers: Ints, color: int, sharpness: int) -> None:
         """Pillow's `ImageEnhance`: degenerate + factor · (image − degenerate), cut off to 0..255.
 
         The degenerate image is the mean grey (contrast, the first images), the grey image (from `color` on)
@@ -168,7 +169,7 @@ class Operations:
         factors = self._send(self.factors[numbers]).view(-1, 1, 1, 1)
         images.copy_(image.sub_(degenerate).mul_(factors).add_(degenerate).clamp_(0, 255))
 
-    def _look_up(self, images: Tensor, numbers: IntArray, autocontrast: int, equalize: int) -> None:
+    def _look_up(self, images: Tensor, numbers: Ints, autocontrast: int, equalize: int) -> None:
         """Fixed tables first; from `autocontrast` on, and from `equalize` on, a table of the image's own."""
         pixels = images.view(3 * len(images), -1)
         offsets = np.arange(0, 256 * len(pixels), 256, dtype=np.int32)
@@ -202,7 +203,7 @@ def _smooth(images: Tensor) -> None:
     images[:, :, 1:-1, 1:-1] = box.as_strided(inner, images.stride())
 
 
-def _autocontrast(counts: IntArray) -> IntArray:
+def _autocontrast(counts: Ints) -> Ints:
     """Stretch to the full range: entry g is ⌊255 (g − low) / (high − low)⌋, with Pillow's rounding."""
     present = counts > 0
     low = present.argmax(-1)[..., None]
@@ -210,12 +211,12 @@ def _autocontrast(counts: IntArray) -> IntArray:
     return _stretched(low, high)
 
 
-def _stretched(low: IntArray, high: IntArray) -> IntArray:
+def _stretched(low: Ints, high: Ints) -> Ints:
     scale = 255 / np.maximum(high - low, 1)
     return np.where(high > low, _GREYS * scale - low * scale, _GREYS).astype(np.int64)
 
 
-def _equalize(counts: IntArray) -> npt.NDArray[np.float64]:
+def _equalize(counts: Ints) -> Floats:
     """Flatten the histogram: entry g is ⌊(⌊step/2⌋ + pixels below g) / step⌋; 255 steps reach the highest."""
     below = counts.cumsum(-1)
     below -= counts

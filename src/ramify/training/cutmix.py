@@ -3,16 +3,13 @@
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from ramify.arrays import Ints, Singles
 from ramify.memory import Batch, Workbench
 from ramify.networks.levels import Targets, level_sets
 from ramify.training.augment import ripe
-
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float32]
 
 
 def unmixed(bench: Workbench, batch: Batch, images: Tensor, targets: Targets) -> tuple[Tensor, Targets]:
@@ -43,8 +40,8 @@ class CutMix:
         return images, targets if partner is None else targets.mixed(partner, lam)
 
     def mix(
-        self, images: Tensor, levels: IntArray, rng: np.random.Generator
-    ) -> tuple[Tensor, IntArray | None, FloatArray]:
+        self, images: Tensor, levels: Ints, rng: np.random.Generator
+    ) -> tuple[Tensor, Ints | None, Singles]:
         """Return the images [B, 3, H, W], each one's partner [B] (None: not mixed) and own share λ [B]."""
         n, _, height, width = images.shape
         if rng.random() >= self.probability:

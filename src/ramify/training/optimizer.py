@@ -13,7 +13,7 @@ from ramify.networks.heads import join_rows
 from ramify.state import State
 
 BETAS, EPSILON = (0.9, 0.999), 1e-8
-Moments = dict[str, Tensor]  # step, exp_avg, exp_avg_sq
+AdamState = dict[str, Tensor]  # step, exp_avg, exp_avg_sq
 
 
 @dataclass
@@ -39,7 +39,7 @@ class Optimizer:
 
     def __init__(self, model: Model, lr: float, factor: float = 1.0) -> None:
         self.model, self.lr, self.factor = model, lr, factor
-        self._moments: dict[Tensor, Moments] = {}
+        self._moments: dict[Tensor, AdamState] = {}
         self._groups: list[_Group] = []  # made when they are needed
 
     def _grouped(self) -> list[_Group]:
@@ -135,7 +135,7 @@ class Optimizer:
         }
 
 
-def _begun(parameter: Tensor, age: Tensor) -> Moments:
+def _begun(parameter: Tensor, age: Tensor) -> AdamState:
     """Moments of a parameter that joins those of this age."""
     zeros = {key: torch.zeros_like(parameter) for key in ("exp_avg", "exp_avg_sq")}
     return {"step": age.clone(), **zeros}

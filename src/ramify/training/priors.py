@@ -6,16 +6,14 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 from torch import Tensor
 
+from ramify.arrays import Floats
 from ramify.change import Change, Follow, class_sums
 from ramify.memory import Batch, Forward, Workbench
 from ramify.networks import cross_entropy
 from ramify.networks.levels import like
 from ramify.training.objectives import CrossEntropy
-
-Floats = npt.NDArray[np.float64]
 
 
 class Shifted(CrossEntropy):

@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-Field: TypeAlias = NDArray[np.float32]
+from ramify.arrays import Pixels, Singles
+
+Field: TypeAlias = Singles
 """One number a picture, [n, 1, 1], or one a pixel, [n, size, size]."""
 Number: TypeAlias = Field | float
 
@@ -141,7 +142,7 @@ class Canvas:
         width = start + (end - start) * (u / length)
         self.fill(np.maximum(np.abs(v) - width, np.abs(u - length / 2) - length / 2), colour)
 
-    def finish(self, noise: float) -> NDArray[np.uint8]:
+    def finish(self, noise: float) -> Pixels:
         """The pictures as uint8, with even noise of this amplitude on every value."""
         grain = (self.rng.random(self.pixels.shape, dtype=np.float32) * 2 - 1) * np.float32(noise)
         return np.clip(np.floor(self.pixels + grain + 0.5), 0, 255).astype(np.uint8)

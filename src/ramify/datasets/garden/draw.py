@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ramify.arrays import Pixels
 from ramify.datasets.garden.canvas import Canvas
 from ramify.datasets.garden.plants import GENERA
 
@@ -67,7 +67,7 @@ def _foreground(c: Canvas) -> None:
         )
 
 
-def draw(leaf: int, n: int) -> NDArray[np.uint8]:
+def draw(leaf: int, n: int) -> Pixels:
     """`n` pictures of one species, uint8 [n, 3, 32, 32]."""
     c = Canvas(n, SIZE, np.random.default_rng([SEED, leaf]))
     c.place(c.vary(0.5, 0.5), c.vary(0.95, 0.95), c.vary(0.9, 0.9), 0.0)

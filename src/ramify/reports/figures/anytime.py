@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ramify.plural import counted
 from ramify.reports.figures.axes import Axes
 from ramify.reports.figures.panel import Drawing, Panel, fit, label, marker
 from ramify.reports.markup import Markup, el, join, number
@@ -56,7 +57,7 @@ def _panel(scenario: Scenario, level: int, prefix: str) -> Panel:
     values = [mean + (std or 0) for points in lines.values() for _, mean, std in points]
     top = min(100.0, max(10.0, 5 * np.ceil(1.04 * max(values, default=100.0) / 5)))
     axes = Axes((0, scenario.task_ends[-1]), (0, float(top)), 34, 40, WIDTH - 10, HEIGHT - 36)
-    name = f"{prefix}level {level} ({scenario.tree.sizes[level - 1]} classes)"
+    name = f"{prefix}level {level} ({counted(scenario.tree.sizes[level - 1], 'class', 'classes')})"
     ends = [axes.x(end) for end in scenario.task_ends[:-1]]
     tasks = [
         el("path", d=f"M{number(x)} {number(axes.top)}V{number(axes.bottom)}", class_="task") for x in ends

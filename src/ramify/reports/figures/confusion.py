@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
+from ramify.arrays import Floats, Ints
 from ramify.reports.figures.heat import heat_hover, heat_image
 from ramify.reports.figures.panel import Panel, fit, label, text_width
 from ramify.reports.markup import Markup, el, join, number
@@ -17,7 +17,7 @@ DOWN = 80.0  # longest name of a column
 NAMED = 24  # classes up to which each row has its name
 
 
-def confusion(series: Series, level: int) -> npt.NDArray[np.float64] | None:
+def confusion(series: Series, level: int) -> Floats | None:
     """Share of the images of each class (row) with each answer (column), over all seeds, in tree order."""
     tree = series.runs[0].tree
     size = tree.sizes[level - 1]
@@ -42,7 +42,7 @@ def confusion_panels(series: Series) -> list[Panel]:
     return [_panel(series, level, shares) for level, shares in found.items() if shares is not None]
 
 
-def _panel(series: Series, level: int, shares: npt.NDArray[np.float64]) -> Panel:
+def _panel(series: Series, level: int, shares: Floats) -> Panel:
     tree = series.runs[0].tree
     names = [tree.names(level)[i] for i in tree.order(level)]
     top = 22.0
@@ -103,7 +103,7 @@ def _scale(left: float, y: float, side: float) -> Markup:
     )
 
 
-def _families(ancestor: npt.NDArray[np.int64], left: float, top: float, cell: float) -> Markup:
+def _families(ancestor: Ints, left: float, top: float, cell: float) -> Markup:
     """Squares around the classes below each class of level 1."""
     edges = [0, *(np.flatnonzero(np.diff(ancestor)) + 1).tolist(), len(ancestor)]
     squares = [

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from ramify.arrays import Floats
 from ramify.reports.figures.theme import HEAT
 from ramify.reports.markup import Markup, el, number
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from PIL import Image
 
 
-def heat_uri(shares: npt.NDArray[np.float64]) -> str:
+def heat_uri(shares: Floats) -> str:
     """A PNG as data URI: opacity = √share, to show small shares too; the page reads values back from it."""
     from PIL import Image
 
@@ -28,7 +28,7 @@ def heat_uri(shares: npt.NDArray[np.float64]) -> str:
     return _uri(image, transparency=bytes(range(256)))
 
 
-def heat_image(shares: npt.NDArray[np.float64], x: float, y: float, width: float, height: float) -> Markup:
+def heat_image(shares: Floats, x: float, y: float, width: float, height: float) -> Markup:
     """The heat map in a rectangle of a panel."""
     return _image(heat_uri(shares), x, y, width, height, class_="heat")
 
@@ -58,7 +58,7 @@ def heat_hover(
 
 
 def tinted_image(
-    opacity: npt.NDArray[np.float64], rows: Sequence[str], x: float, y: float, width: float, height: float
+    opacity: Floats, rows: Sequence[str], x: float, y: float, width: float, height: float
 ) -> Markup:
     """Cells of a given opacity in a rectangle, each row in a colour of its own (#rrggbb)."""
     from PIL import Image

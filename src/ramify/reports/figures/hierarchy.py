@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from ramify.arrays import Floats, Ints, Mask
 from ramify.reports.figures.panel import Panel, fit, label
 from ramify.reports.markup import Markup, el, join
 from ramify.reports.series import Series
 
 WIDTH = 340.0
 MOST_CHILDREN = 250
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -21,8 +20,8 @@ class AnswerTies:
     """For each child class: the parent most often answered with it (-1 for none), and how often (a share)."""
 
     parent: Ints
-    share: npt.NDArray[np.float64]
-    right: npt.NDArray[np.bool_]
+    share: Floats
+    right: Mask
 
     @property
     def answered(self) -> int:

@@ -6,8 +6,8 @@ import json
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
+from ramify.arrays import Floats
 from ramify.reports.figures.axes import Axes, count
 from ramify.reports.figures.heat import heat_hover, heat_image
 from ramify.reports.figures.panel import Panel, label
@@ -15,7 +15,6 @@ from ramify.reports.markup import Markup, el, join
 from ramify.reports.series import Series
 
 WIDTH, HEIGHT = 340.0, 228.0
-Floats = npt.NDArray[np.float64]
 ROW = 13.0  # height of a label
 STACK = (0, 4, 2, 3, 1, 7, 5, 8)  # colours of the levels, neighbours far apart
 

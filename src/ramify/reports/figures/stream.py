@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 
 import numpy as np
-import numpy.typing as npt
 
+from ramify.arrays import Floats, Ints
 from ramify.reports.figures.axes import ticks
 from ramify.reports.figures.heat import tinted_image
 from ramify.reports.figures.panel import Drawing, Panel, fit, label, text_width
@@ -16,7 +16,7 @@ from ramify.reports.palette import hues
 from ramify.streams import Stream
 from ramify.streams.moves import Eras
 from ramify.streams.stream import in_tree
-from ramify.taxonomy import IntArray, Taxonomy
+from ramify.taxonomy import Taxonomy
 
 LEFT, PLOT, RIGHT, TOP = 190, 760, 26, 18
 HEADING, GAP, ROW, LEVEL_HEIGHT, TEXT = 22.0, 10.0, 13.0, 340.0, 11
@@ -31,7 +31,7 @@ class Block:
     deep: int  # the same, as the tree counts
     top: float
     row: float  # height of one class
-    order: IntArray  # classes from top to bottom
+    order: Ints  # classes from top to bottom
 
     @property
     def bottom(self) -> float:
@@ -83,7 +83,7 @@ def _level(stream: Stream, block: Block, eras: Eras, inks: list[list[str]]) -> l
     return parts
 
 
-def _strength(stream: Stream, block: Block) -> npt.NDArray[np.float64]:
+def _strength(stream: Stream, block: Block) -> Floats:
     """How strong the colour of each class is, column by column: the denser it arrives, the stronger."""
     at = np.flatnonzero(stream.level == block.level)
     bins = _bins(stream, at)
@@ -97,7 +97,7 @@ def _strength(stream: Stream, block: Block) -> npt.NDArray[np.float64]:
     return np.where(density > 0, np.clip(0.25 + 0.75 * density / dense, 0, 1), 0)[:, bins]
 
 
-def _bins(stream: Stream, at: IntArray) -> IntArray:
+def _bins(stream: Stream, at: Ints) -> Ints:
     """The bin of each column: wide enough for about two arrivals of a class, never across tasks."""
     classes, tasks = len(np.unique(stream.label[at])), len(np.unique(stream.task[at]))
     width = int(np.clip(2 * COLUMNS * classes // (len(stream) * tasks or 1), 2, 10))

@@ -5,46 +5,74 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-import numpy.typing as npt
 
-from ramify.evaluation.calibration import risk_coverage, stops
+from ramify.arrays import Floats, Mask
+from ramify.evaluation import calibration
+from ramify.evaluation.calibration import level_sureness, risk_coverage, stops
 from ramify.reports.figures.axes import Axes
-from ramify.reports.figures.panel import Drawing, Panel, label, marker
+from ramify.reports.figures.panel import LEGEND_ROW, Drawing, Panel, label, legend_rows, marker
 from ramify.reports.markup import Markup, el, join
 from ramify.reports.palette import DASHES, Style
+from ramify.reports.series import Series
 
 WIDTH, HEIGHT = 340.0, 228.0
 DEMANDS = np.round(np.arange(0, 1, 0.05), 2)
 MARKED = (0.5, 0.8, 0.9, 0.95)
-CAPTION = (
-    "Answers given before their sample was learned. Left: the share of mistakes when only the surest are "
-    "answered. Right: answers that go as deep as they are sure enough, for demands from 0 to 0.95."
+POINTS = 200  # at most, of a curve
+AXES = (
+    "Left: the share of mistakes when only the surest are answered. Right: answers that go as deep as they "
+    "are sure enough, for demands from 0 to 0.95."
 )
-Sure = tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]  # confidences, and which answers are right
+CAPTION = f"Answers given before their sample was learned. {AXES}"
+OF_RUNS = f"The last answers on the test images, by the probability of each on its level's head. {AXES}"
+Sure = tuple[Floats, Mask]  # confidences, and which answers are right
 
 
 def sureness(levels: Mapping[int, Sure], paths: Sure | None = None) -> Drawing:
+    """A learner's answers before learning, as `sureness_panels` draws them."""
+    return Drawing(
+        "Answers that know when to stop", tuple(sureness_panels(levels, paths)), CAPTION, columns=2
+    )
+
+
+def series_sureness(series: Series) -> list[Panel]:
+    """The same of the last answers of finished runs, all seeds together; none where they are not kept."""
+    found = [
+        calibration.sureness(answers.predictions, answers.truth, answers.probability)
+        for run in series.results()
+        if (answers := run.answers) is not None and answers.probability is not None and len(answers.truth)
+    ]
+    if not found:
+        return []
+    confidence, right = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    levels = level_sureness(confidence, right)
+    return sureness_panels(levels, (confidence, right) if len(levels) > 1 else None) if levels else []
+
+
+def sureness_panels(levels: Mapping[int, Sure], paths: Sure | None = None) -> list[Panel]:
     """Risk–coverage of each level, [n] each; with `paths`, [n, levels], what a demand on confidence does."""
-    looks = {level: Style(k % 8, k % len(DASHES)) for k, level in enumerate(levels)}
-    panels = [_risk_coverage(levels, looks)]
+    panels = [_risk_coverage(levels)]
     if paths is not None and len(paths[1]):
         panels.append(_depth(*paths))
-    legend = tuple((look, f"level {level}") for level, look in looks.items())
-    return Drawing("Answers that know when to stop", tuple(panels), CAPTION, legend, columns=2)
+    return panels
 
 
-def _risk_coverage(levels: Mapping[int, Sure], looks: Mapping[int, Style]) -> Panel:
+def _risk_coverage(levels: Mapping[int, Sure]) -> Panel:
+    looks = {level: Style(k % 8, k % len(DASHES)) for k, level in enumerate(levels)}
     curves = {level: risk_coverage(*sure) for level, sure in levels.items()}
     most = max([5.0, *(100 * float(risk.max()) for _, risk in curves.values())])
     axes = Axes((0, 100), (0, min(100.0, 1.05 * most)), 34, 40, WIDTH - 10, HEIGHT - 36)
     parts = [label(0, 13, "risk–coverage", class_="b"), axes.frame("answered (%)", "mistakes (%)")]
     for level, (coverage, risk) in curves.items():
-        points = list(zip((100 * coverage).tolist(), (100 * risk).tolist(), strict=True))
+        drawn = np.unique(np.linspace(0, len(risk) - 1, POINTS).astype(int))
+        points = list(zip((100 * coverage[drawn]).tolist(), (100 * risk[drawn]).tolist(), strict=True))
         parts.append(_line(axes, points, looks[level]))
-    return Panel("Risk against coverage", WIDTH, HEIGHT, join(parts))
+    legend, rows = legend_rows([(look, f"level {level}") for level, look in looks.items()], WIDTH - 44)
+    parts.append(el("g", legend, transform=f"translate(34 {HEIGHT + 4:g})"))
+    return Panel("Risk against coverage", WIDTH, HEIGHT + 4 + rows * LEGEND_ROW, join(parts))
 
 
-def _depth(confidence: npt.NDArray[np.float64], right: npt.NDArray[np.bool_]) -> Panel:
+def _depth(confidence: Floats, right: Mask) -> Panel:
     found = [s for s in stops(confidence, right, DEMANDS) if s.accuracy is not None]
     points = [(s.depth, 100 * s.accuracy) for s in found if s.accuracy is not None]
     least = min(y for _, y in points)

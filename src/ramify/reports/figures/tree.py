@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from ramify.arrays import Floats
 from ramify.reports.figures.panel import Panel, fit, label
 from ramify.reports.markup import Markup, el, join
 from ramify.reports.series import Series
 
 WIDTH = 1080.0
 MOST_NODES = 250  # a level with more classes is left out: its cells would be thinner than a line
-Floats = npt.NDArray[np.float64]
 
 
 def node_accuracy(series: Series, level: int) -> tuple[Floats, Floats] | None:

@@ -88,9 +88,13 @@ function drawCard() {
   at("question").textContent = problem ? "This file cannot be used" : !answer ? "Looking…" : taught ? `Taught as ${taught}` : path.length ? "Is this right?" : "What is it?";
   if (answer?.new?.includes(path.at(-1)?.level) && !taught) at("question").append(" ", make("span", { class: "badge warn" }, "new?"));
   at("path").replaceChildren(...path.map((step) => bar(step)));
+  const raw = path.filter((step) => step.confidence == null).map((step) => step.level);
+  at("meaning").textContent = !path.length ? "" : !raw.length ? "How often such answers were right, each asked before learning."
+    : raw.length === path.length ? "Its own probabilities: too few answers so far to tell how often they are right."
+      : `How often such answers were right; at level ${raw.join(", ")} its own probability.`;
   const finest = path.at(-1);
   const others = finest && !taught ? (answer.top[finest.level] ?? []).filter((other) => other.label !== finest.label).slice(0, 3) : [];
-  at("others").replaceChildren(...(others.length ? ["or", ...others.map((other) => make("button", { type: "button", onclick: () => teachLabel(other.level, other.label) }, `${other.label} ${percent(other.probability)}`))] : []));
+  at("others").replaceChildren(...(others.length ? ["or", ...others.map((other) => make("button", { type: "button", title: `its head's own probability: ${percent(other.probability)}`, onclick: () => teachLabel(other.level, other.label) }, String(other.label)))] : []));
   at("right").disabled = !path.length || Boolean(taught);
   at("wrong").disabled = at("skip").disabled = !answer;
   at("why").disabled = !path.length;
@@ -98,15 +102,19 @@ function drawCard() {
   if (answer && !path.length && at("correct").hidden && !taught && !problem) openCorrect();
 }
 
+// How often such an answer has been right, where that is known; otherwise its head's own probability.
+const share = (step) => step.confidence ?? step.probability;
+
 function bar(step) {
   const fill = make("div", { class: "fill" });
-  fill.style.width = `${100 * step.probability}%`;
+  fill.style.width = `${100 * share(step)}%`;
   const before = current.before?.path.find((earlier) => earlier.level === step.level);
-  const was = before && before.label !== step.label ? make("span", { class: "was" }, `before: ${before.label} ${percent(before.probability)}`) : null;
-  const sure = step.confidence === undefined || step.confidence === null ? "" : `, right ${percent(step.confidence)} of the time`;
-  return make("li", { class: step.probability < 0.5 ? "low" : "" },
+  const was = before && before.label !== step.label ? make("span", { class: "was" }, `before: ${before.label} ${percent(share(before))}`) : null;
+  const raw = `its head's own probability: ${percent(step.probability)}`;
+  const title = step.confidence == null ? raw : `such answers were right ${percent(step.confidence)} of the time; ${raw}`;
+  return make("li", { class: share(step) < 0.5 ? "low" : "" },
     make("span", { class: "name" }, String(step.label)),
-    make("span", { class: "share", title: `probability${sure}` }, percent(step.probability)),
+    make("span", { class: "share", title }, percent(share(step))),
     make("div", { class: "track", "aria-hidden": "true" }, fill), was);
 }
 
@@ -231,11 +239,11 @@ async function explain() {
     const photo = current;
     if (!photo.image || photo.taught) await ask(photo);
     const found = await why(photo.image);
-    place.replaceChildren(make("p", { class: "faint" }, found.length ? "The stored images that are most like it:" : "Nothing like it is stored."),
+    place.replaceChildren(make("p", { class: "faint" }, found.length ? "The stored images that are most like it:" : status.stores ? "Nothing like it is stored." : `${status.method} stores no images, so there are none to show.`),
       make("ul", { class: "reasons" }, ...found.map((reason) => {
         const names = Object.values(reason.labels).join(" › ");
         const picture = reason.image ? [make("img", { src: reason.image, alt: `Stored image of ${names}` })] : []; // a frozen network keeps features
-        return make("li", { class: reason.agrees ? "for" : "against" }, ...picture, make("div", {}, names), make("div", { class: "faint" }, `${percent(reason.similarity)} alike${reason.agrees ? "" : ", speaks against"}`));
+        return make("li", { class: reason.agrees ? "for" : "against" }, ...picture, make("div", {}, names), make("div", { class: "faint" }, reason.id ?? `sample ${reason.sample}`), make("div", { class: "faint" }, `${percent(reason.similarity)} alike${reason.agrees ? "" : ", speaks against"}`));
       })));
   } catch (error) {
     place.replaceChildren(make("p", { class: "problem" }, error.message));
@@ -272,7 +280,7 @@ function drawStrip() {
   at("strip").replaceChildren(...list.map((photo) => {
     const finest = photo.answer?.path.at(-1);
     const text = photo.problem ? "cannot be used" : photo.taught ?? (finest ? String(finest.label) : photo.answer ? "?" : "…");
-    const sure = photo.problem || !finest ? "" : photo.taught ? `now ${finest.label} ${percent(finest.probability)}` : percent(finest.probability);
+    const sure = photo.problem || !finest ? "" : photo.taught ? `now ${finest.label} ${percent(share(finest))}` : percent(share(finest));
     return make("li", { class: photo.taught ? "taught" : "" }, make("button", { type: "button", "data-url": photo.url, "aria-current": String(photo === current), onclick: () => { select(photo); if (innerWidth < 1000) at("card").scrollIntoView({ block: "start" }); } },
       make("img", { src: photo.url, alt: "", loading: "lazy" }), make("span", { class: `label${photo.problem ? " bad" : ""}` }, text), make("span", { class: "meta" }, sure)));
   }));

@@ -104,6 +104,7 @@ export function listen(changed) {
 }
 
 function told(entry) {
+  if (entry.edit === "relabel") return `relabelled ${entry.stored === 1 ? "a sample" : `${entry.stored} samples`} as ${Object.values(entry.labels).join(" › ")}`;
   const names = [entry.labels ?? entry.label ?? []].flat().join(", ");
   if (entry.edit === "rename") return `renamed ${names} to ${entry.new}`;
   if (entry.edit === "merge") return `merged ${names} into ${entry.into}`;
