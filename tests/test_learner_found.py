@@ -74,7 +74,7 @@ def test_describe_counts_only_classes(seed: int, tmp_path: Path, capsys: pytest.
     facts = json.loads(described(tmp_path / "model", capsys, "--json"))
     assert facts["levels"]["2"]["labels"] == list(ours.labels(2))
     stored = sum(sum(level["stored"]) for level in facts["levels"].values())
-    assert stored == 40 + 2  # a full memory, and the 90 % 4 samples that wait until there are enough for a training step
+    assert stored == 40 + 2  # a full memory, and the 90 % 4 samples that still wait to be trained on
     paths = {tuple(path) for path in facts["found_tree"]}
     assert len(paths) == tree.leaves
     assert all(set(map(len, paths)) <= {1, 2, 3} and path[-1] != "(unknown)" for path in paths)
