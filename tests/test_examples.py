@@ -11,6 +11,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -172,9 +173,9 @@ def test_monthly_taxonomy_on_real_cars(cars64_dir, tmp_path):
 def test_ctrl_c_ends_an_example_without_a_traceback(name, sign, tmp_path):
     small = {"monthly_taxonomy.py": ["--per-month", "64"], "compare_on_folder.py": ["--limit", "64"]}
     command = [sys.executable, "-u", str(EXAMPLES / name), *small.get(name, ["--port", "0"]), "--size", "16"]
-    with subprocess.Popen(
-        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as it:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    hears = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # a shell makes its background jobs deaf
+    with subprocess.Popen(command, cwd=tmp_path, text=True, preexec_fn=hears, **pipes) as it:
         while sign not in it.stdout.readline():
             assert it.poll() is None
         it.send_signal(signal.SIGINT)

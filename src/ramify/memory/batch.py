@@ -78,17 +78,19 @@ class Batch:
 
     def join(self, other: Batch) -> Batch:
         """Both, one after the other."""
-        if not len(self):
-            return other
-        if not len(other):
-            return self
-        return Batch(
-            torch.cat([self.inputs, other.inputs]),
-            _stack([self.labels, other.labels]),
-            np.concatenate([self.classes, other.classes]),
-            np.concatenate([self.slots, other.slots]),
-            np.concatenate([self.arrivals, other.arrivals]),
-        )
+        return joined([self, other])
+
+
+def joined(parts: Sequence[Batch]) -> Batch:
+    """All of them, one after the other."""
+    parts = [part for part in parts if len(part)] or parts[:1]
+    if len(parts) == 1:
+        return parts[0]
+    return Batch(
+        torch.cat([part.inputs for part in parts]),
+        _stack([part.labels for part in parts]),
+        *(np.concatenate([getattr(part, name) for part in parts]) for name in ("classes", "slots", "arrivals")),
+    )
 
 
 def arrived(samples: Sequence[Sample]) -> Batch:

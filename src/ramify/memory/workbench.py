@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ramify.arrays import AnyInts, Array, Floats, Ints, Singles
 from ramify.classes import Classes
-from ramify.memory.batch import Batch, Choice, Sample
+from ramify.memory.batch import Batch, Choice, Sample, joined
 from ramify.memory.readings import Readings
 from ramify.memory.store import Columns, Memory
 from ramify.networks.inputs import FeatureInputs
@@ -134,14 +134,11 @@ class Workbench(Stateful):
     def gather(self, arrivals: Batch, choices: Sequence[Choice]) -> Batch:
         """The batches of some updates, one after the other."""
         stored = self.memory.batch(np.concatenate([choice.slots for choice in choices]))
-        arriving = any(len(choice.rows) for choice in choices)
-        batch = arrivals.join(stored) if arriving else stored
-        if arriving and (len(choices) > 1 or len(choices[0].rows) < len(arrivals)):
-            found, first = [], len(arrivals)  # the stored ones are behind the arrivals
-            for rows, slots, _ in choices:
-                found += [rows, np.arange(first, first + len(slots))]
-                first += len(slots)
-            batch = batch.take(np.concatenate(found))
+        woven = []
+        for choice, kept in zip(choices, stored.split([len(choice.slots) for choice in choices]), strict=True):
+            every = len(choice.rows) == len(arrivals)
+            woven += [arrivals if every else arrivals.take(choice.rows), kept]
+        batch = joined(woven)
         counted = [choice.rehearsed for choice in choices if choice.rehearsed is not None]
         return replace(batch, rehearsed=np.concatenate(counted)) if counted else batch
 

@@ -90,7 +90,7 @@ class ProbeJob:
         unfilled = (trainer.memory.capacity - trainer.memory.size) * images[0].numel()
         return Speed(
             sample=_timed(lambda: arrive(block)) / block,
-            memory_update=_timed(lambda: trainer.update(batch, config.lr)),
+            memory_update=_timed(lambda: trainer.update(batch, config.lr)) if len(batch) else 0.0,
             answer=0.0 if trainer.method.memory_epochs == "answers" else _timed(trainer.prepare),
             evaluated=_timed(lambda: trainer.look(images)) / len(images),
             memory=peak_memory() + unfilled,
