@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ramify.memory import Batch, Sample, arrived
-from ramify.methods import METHODS, Trainer, make_settings, trainer
+from ramify.methods import METHODS, Trainer, ahead, make_settings
 from ramify.methods.checks import SIZE, Toy, Watched, learner
 from ramify.networks import ImageInputs, Targets
 from ramify.networks.levels import level_sets
@@ -285,12 +285,13 @@ def test_batches_are_augmented_together_as_one_by_one(seed: int, sizes: list[int
     ]
     before = bench.rng.state()
     bench.send = lambda images: images
-    together = augment.together(bench, reduce(Batch.join, batches), sizes).split(sizes)
+    draws = [augment.draw(size, bench.rng["augment"]) for size in sizes]
+    together = augment.together(bench, reduce(Batch.join, batches), draws).split(sizes)
     after = bench.rng.state()
     bench.rng.restore(before)
-    for batch, ahead in zip(batches, together, strict=True):
-        assert augment(bench, ahead) is ahead.augmented  # and draws nothing
-        assert torch.equal(augment(bench, ahead), augment(bench, batch))
+    for batch, made in zip(batches, together, strict=True):
+        assert augment(bench, made) is made.augmented  # and draws nothing
+        assert torch.equal(augment(bench, made), augment(bench, batch))
     assert bench.rng.state() == after
 
 
@@ -323,14 +324,43 @@ def test_updates_made_ahead_learn_what_single_ones_learn(
     together, seen = Augment.together, []
     monkeypatch.setattr(Augment, "together", lambda *a: seen.append(len(a[3])) or together(*a))
     states = []
-    for limit in (trainer.AHEAD, 0):
-        monkeypatch.setattr(trainer, "AHEAD", limit)
+    for limit in (ahead.BYTES, 0):
+        monkeypatch.setattr(ahead, "BYTES", limit)
         made = Trainer(METHODS[method], settings, ImageInputs(16))
         made.observe(images, labels)
         states.append(made.state())
     counts = {"er": 10, "clib": 3, "pl-fms": 10, "canopy": 10, "mir": 0, "rm": 1}
     assert max(seen, default=0) == counts[method]
     assert states[0]["updates"] > 10 or method == "rm"
+    same(*states)
+
+
+@given(st.integers(0, 2**32), st.lists(st.sampled_from(("learn", "single", "save", "size")), max_size=12))
+@settings(max_examples=12)
+def test_batches_of_later_calls_are_made_ahead_as_when_they_are_due(seed: int, moments: list[str]) -> None:
+    """CLIB draws from memory alone: with `CALLS` at 1 each batch is made when its update is due."""
+    rng = np.random.default_rng(seed)
+    images = rng.integers(0, 256, (200, 3, 16, 16), np.uint8)
+    labels = [[(1, i % 3)] for i in range(200)]
+    network = {"name": "tiny_runs:three_layers"}
+    settings = make_settings(memory_size=40, batch_size=4, updates_per_sample=1.5, network=network)
+    states, made, make = [], [], ahead.Ahead._make
+    for most in (3, 1):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(ahead, "CALLS", most)
+            patch.setattr(ahead.Ahead, "_make", lambda *a: made.append(a[2]) or make(*a))
+            one = Trainer(METHODS["clib"], settings, ImageInputs(16))
+            one.observe(images[:80], labels[:80])
+            for place, moment in enumerate(moments, 8):
+                one.observe(images[10 * place : 10 * place + 10], labels[10 * place : 10 * place + 10])
+                if moment == "single":  # as a correction makes one
+                    one.update(one.memory.batch(np.arange(3)), 1e-3)
+                elif moment == "save":
+                    one.restore(one.state())
+                elif moment == "size":
+                    one.settings = replace(one.settings, batch_size=9 - one.settings.batch_size)
+        states.append(one.state())
+    assert made.count(3) > 5
     same(*states)
 
 

@@ -96,7 +96,7 @@ def test_arrivals_that_are_stored_already_are_not_drawn_again_and_earn_their_imp
     toy = Toy.stream(200)
     trainer = learner(METHODS["fms"], toy, memory_size=12, fms={"T": 1.0, "unit": "samples"})
     composed, credited = [], []
-    compose, learned = trainer._compose, trainer.recipe.keep.learned
+    compose, learned = trainer.ahead.batches, trainer.recipe.keep.learned
 
     def note_batches(arrivals):
         batches = compose(arrivals)
@@ -111,7 +111,7 @@ def test_arrivals_that_are_stored_already_are_not_drawn_again_and_earn_their_imp
         credited.append(forward.batch.slots)
         learned(bench, forward)
 
-    trainer._compose, trainer.recipe.keep.learned = note_batches, note_credit
+    trainer.ahead.batches, trainer.recipe.keep.learned = note_batches, note_credit
     toy.teach(trainer, 0, 200)
     assert all((batch.slots == slots).all() for batch, slots in zip(composed, credited, strict=True))
     arrivals = np.stack([batch.slots[:4] for batch in composed])  # all are admitted

@@ -76,7 +76,7 @@ def watch_method(clock: Clock, stream: MidStream) -> None:
     keep = recipe.keep
     clock.watch("gather", trainer, "_take")  # the making of samples
     clock.watch("rest", trainer, "_arrive", "update")
-    clock.watch("gather", trainer, "_compose")
+    clock.watch("gather", trainer.ahead, "batches")
     clock.watch("augment", trainer.augment, "draw", "apply")
     clock.watch("normalise", trainer.inputs, "ready")
     clock.watch("CutMix", trainer, "mix")

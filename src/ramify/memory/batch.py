@@ -89,7 +89,9 @@ def joined(parts: Sequence[Batch]) -> Batch:
     return Batch(
         torch.cat([part.inputs for part in parts]),
         _stack([part.labels for part in parts]),
-        *(np.concatenate([getattr(part, name) for part in parts]) for name in ("classes", "slots", "arrivals")),
+        np.concatenate([part.classes for part in parts]),
+        np.concatenate([part.slots for part in parts]),
+        np.concatenate([part.arrivals for part in parts]),
     )
 
 

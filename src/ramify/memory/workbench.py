@@ -133,9 +133,9 @@ class Workbench(Stateful):
 
     def gather(self, arrivals: Batch, choices: Sequence[Choice]) -> Batch:
         """The batches of some updates, one after the other."""
-        stored = self.memory.batch(np.concatenate([choice.slots for choice in choices]))
-        woven = []
-        for choice, kept in zip(choices, stored.split([len(choice.slots) for choice in choices]), strict=True):
+        slots = [choice.slots for choice in choices]
+        stored, woven = self.memory.batch(np.concatenate(slots)), []
+        for choice, kept in zip(choices, stored.split(list(map(len, slots))), strict=True):
             every = len(choice.rows) == len(arrivals)
             woven += [arrivals if every else arrivals.take(choice.rows), kept]
         batch = joined(woven)

@@ -19,6 +19,7 @@ from ramify.hierarchy import Ties
 from ramify.memory import Batch, Column, Forward, Sample, arrived
 from ramify.memory.store import SAMPLE, Columns
 from ramify.memory.workbench import Cost, Weights
+from ramify.methods.ahead import Ahead
 from ramify.methods.asking import Askable
 from ramify.methods.guard import EVERY, Guard
 from ramify.methods.recipe import Method
@@ -44,7 +45,6 @@ from ramify.training.optimizer import Optimizer
 
 Pair = tuple[int, Any]  # level and label
 TAKEN = 32  # samples that are made ready to be kept at a time
-AHEAD = 2 * 2**20  # bytes of images that are augmented together; larger ones gain nothing by it
 
 
 class Trainer(Askable):
@@ -80,7 +80,7 @@ class Trainer(Askable):
         model = Model(backbone, heads, precision).to(device)
         home = torch.device("cpu") if settings.memory_device == "host" else device
         super().__init__(model, Classes(), inputs, size, columns, rng, device, home)
-        self.optimizer, self.guard = self._new_optimizer(), Guard(self)
+        self.optimizer, self.guard, self.ahead = self._new_optimizer(), Guard(self), Ahead(self)
         self.average = Average(method.average if settings.average is None else settings.average)
         self.augment, self.mix = recipe.augment or as_it_is, recipe.mix
         if isinstance(inputs, ImageInputs):
@@ -169,7 +169,7 @@ class Trainer(Askable):
         self.credit = max(0.0, self.credit - self.due)
         labelled = self.memory.size > 0 or any(sample.labels for sample in self.waiting)
         while self.due and labelled:  # else there is nothing to learn yet
-            for batch in self._compose(arrivals):
+            for batch in self.ahead.batches(arrivals):
                 self.due -= 1
                 self.update(batch)
         self.due = 0
@@ -178,21 +178,6 @@ class Trainer(Askable):
         self.waiting = self.waiting[max(0, leaving) :]
         for sample in self.waiting:
             sample.new = False
-
-    def _compose(self, arrivals: Batch) -> list[Batch]:
-        """The batches of the next updates: of several, where they can be made ahead and together."""
-        size, rehearse = self.settings.batch_size, self.recipe.rehearse
-        if not rehearse.ahead:
-            return [rehearse.compose(self, arrivals, size)]
-        count = min(self.due, max(1, AHEAD // (size * arrivals.inputs[0].nbytes)))
-        choices = [rehearse.choose(self, arrivals, size) for _ in range(count)]
-        sizes = [len(choice.rows) + len(choice.slots) for choice in choices]
-        batches = self.gather(arrivals, choices)
-        if isinstance(self.augment, Augment) and min(sizes) > 1:
-            labelled = [(part.labels >= 0).any() for part in batches.split(sizes)]
-            if all(labelled):  # others are not learned, and draw nothing
-                batches = self.augment.together(self, batches, sizes)
-        return batches.split(sizes)
 
     def task_end(self) -> None:
         """Tell a method that is not task-free that a task is over."""
@@ -212,6 +197,8 @@ class Trainer(Askable):
         targets = Targets.of(batch.labels)
         if not len(targets):  # no label, nothing to learn
             return
+        if batch.augmented is None:
+            self.ahead.rewind()
         ready = self.inputs.ready(self.send(self.augment(self, batch)))
         if self.mix is not None:
             ready, targets = self.mix(self, batch, ready, targets)
@@ -261,6 +248,7 @@ class Trainer(Askable):
     def follow(self, change: Change) -> None:
         """Let the network, the optimiser and all parts follow an edit of classes and memory."""
         self.guard.read()
+        self.ahead.rewind()
         super().follow(change)
         self.model.heads.follow(change)
         self.optimizer.follow(change)
@@ -271,6 +259,7 @@ class Trainer(Askable):
     def state(self) -> State:
         """Everything that the next update depends on."""
         self.guard.read()
+        self.ahead.rewind()
         waiting = {
             str(place): {
                 "inputs": sample.inputs,
@@ -288,7 +277,7 @@ class Trainer(Askable):
     def restore(self, state: State) -> None:
         """Become the learner that gave `state`, to the bit."""
         self.readings.fetch()  # for what was here before
-        self.guard = Guard(self)
+        self.guard, self.ahead = Guard(self), Ahead(self)
         older = {"average": self.average.state(), "fresh": len(state["waiting"])}  # did not have these
         state = older | moved(state, self.device)
         super().restore(state)

@@ -21,6 +21,7 @@ class Rehearsal(Stateful):
     """
 
     window = 0  # how many of the latest samples wait before they are offered to the memory
+    alone = False  # whether it chooses from memory alone, whatever arrives
 
     def __init__(self, rng: np.random.Generator) -> None:
         self.rng = rng
@@ -118,6 +119,8 @@ class Nothing(StreamOnly):
 
 class MemoryOnly(Rehearsal):
     """CLIB: batches from memory alone, as soon as there is credit for an update."""
+
+    alone = True
 
     def buffer_size(self, batch_size: int) -> int:
         """Each sample counts at once."""

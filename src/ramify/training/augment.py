@@ -86,11 +86,8 @@ class Augment:
             return batch.augmented
         return self.apply(batch.inputs, self.draw(len(batch), bench.rng["augment"], batch.rehearsed))
 
-    def together(self, bench: Workbench, batches: Batch, sizes: Sequence[int]) -> Batch:
-        """Batches of these sizes, augmented in one go by the choices that each of them would have drawn."""
-        draws = [
-            self.draw(len(batch), bench.rng["augment"], batch.rehearsed) for batch in batches.split(sizes)
-        ]
+    def together(self, bench: Workbench, batches: Batch, draws: Sequence[Draw]) -> Batch:
+        """Batches one after the other, augmented in one go by the choices of each of them."""
         joined = Draw(*(np.concatenate([getattr(d, f.name) for d in draws]) for f in fields(Draw)))
         return replace(batches, augmented=bench.send(self.apply(batches.inputs, joined)))
 

@@ -34,8 +34,9 @@ class CutMix:
     ) -> tuple[Tensor, Targets]:
         """Mix the images of a batch, and what they are compared with, among samples of the same levels."""
         groups = level_sets(batch.labels, bench.classes.level_of)
-        mixed = ripe(batch.rehearsed, len(batch), self.half, bench.rng["cutmix"])
-        groups = np.where(mixed, groups, groups.max() + 1 + np.arange(len(batch)))
+        if self.half:
+            mixed = ripe(batch.rehearsed, len(batch), self.half, bench.rng["cutmix"])
+            groups = np.where(mixed, groups, groups.max() + 1 + np.arange(len(batch)))
         images, partner, lam = self.mix(images, groups, bench.rng["cutmix"])
         return images, targets if partner is None else targets.mixed(partner, lam)
 
