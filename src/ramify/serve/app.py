@@ -20,11 +20,11 @@ from ramify.serve.answering import Asking
 from ramify.serve.asked import name_of, png
 from ramify.serve.commands import Edited, Taught
 from ramify.serve.metrics import TYPE
-from ramify.serve.openapi import described
+from ramify.serve.openapi import described, parameters
 from ramify.serve.pages import PAGES, POLICY, asset, sign_in
 from ramify.serve.service import Service, told
 from ramify.serve.teaching import Full, Receipt, Stopped
-from ramify.typed import shown
+from ramify.typed import no_field, shown
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -91,11 +91,12 @@ class Guard:
 
     def __call__(self, path: str, answer: Endpoint) -> Endpoint:
         """An endpoint that is asked by those alone; its errors become answers, its times are noted."""
+        known = parameters(path)
 
         async def guarded(request: Request) -> Response:
             start, response = perf_counter(), None
             try:
-                response = self.let_in(request) or await answer(request)
+                response = self.let_in(request) or await answer(_spelt(request, known))
             except Refused as error:
                 response = failure(error.status, str(error), error.headers)
             except (Stopped, TimeoutError) as error:
@@ -152,6 +153,14 @@ class Guard:
         raise Refused(
             401, "a token is needed: send the header Authorization: Bearer …", WWW_Authenticate="Bearer"
         )
+
+
+def _spelt(request: Request, known: set[str] | None) -> Request:
+    """The request, if all its parameters are known; a misspelt one would be passed over in silence."""
+    for name in request.query_params if known is not None else ():
+        if name not in (known or ()):
+            raise Refused(400, str(no_field(f"{request.method} {request.url.path}", name, known or ())))
+    return request
 
 
 def _same(given: str, token: str) -> bool:

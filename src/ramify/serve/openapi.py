@@ -43,6 +43,13 @@ def described(limits: Limits) -> Table:
     }
 
 
+def parameters(path: str) -> set[str] | None:
+    """The names of what a path takes in its query; None for one that is not described."""
+    if path not in _paths():
+        return None
+    return {one["name"] for how in _paths()[path].values() for one in how.get("parameters", ())}
+
+
 def _paths() -> Table:
     image = {"required": False, "content": {"image/*": {"schema": {"type": "string", "format": "binary"}}}}
     again = _query(
