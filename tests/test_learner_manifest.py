@@ -180,6 +180,18 @@ def test_images_that_cannot_be_read_are_passed_over_and_the_exit_code_says_so(ph
     assert model(folder / "model").samples == 4
 
 
+def test_a_manifest_sorted_by_label_is_learned_with_a_word(photos, caplog):
+    folder, lines = photos
+    grouped = sorted(lines[1:], key=lambda line: line.partition(",")[2])
+    with caplog.at_level(logging.WARNING, "ramify"):
+        assert learn(folder, lines, "mixed") == 0
+        assert not caplog.records
+        assert learn(folder, lines[:1] + grouped, "sorted") == 0
+    assert [record.getMessage().partition(";")[0] for record in caplog.records] == [
+        "stream.csv is sorted by label"
+    ]
+
+
 def test_an_image_that_comes_after_its_row_is_learned_once_when_it_comes(photos, monkeypatch, caplog):
     folder, lines = photos
     monkeypatch.setattr("ramify.learner.manifest.POLL", 0.02)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,10 @@ log = logging.getLogger("ramify")
 CHUNK = 64  # rows that are asked, then learned, at a time
 ENTRY = 500  # samples in one entry of the accuracy log
 POLL = 1.0  # seconds between two looks at a file that may grow, or at images that may come
+SORTED = (
+    "%s is sorted by label; rows are learned in their order, and what came last is remembered best: shuffle "
+    "them, unless they did come so"
+)
 PATIENCE = 30.0  # seconds after which a row that waits for its image is reported
 
 
@@ -46,6 +51,8 @@ class Lesson:
             if manifest.is_dir()
             else Manifest(manifest, images, notes)
         )
+        if manifest.is_file() and sorted_by_label(self.rows[self.learned :]):
+            log.warning(SORTED, self.source.name)
         self._since = dict.fromkeys(self.waiting, time.monotonic())  # row -> when it was first tried
         self._tried: dict[int, tuple[int, int] | None] = {}  # row -> the file that could not be read
         self._reasons: dict[int, str] = {}
@@ -190,6 +197,12 @@ class Lesson:
     def close_entry(self) -> None:
         """End the current entry of the accuracy log, if it has anything."""
         self.notes |= {"log": accuracy_log(self.learner), "open": {}}
+
+
+def sorted_by_label(rows: Sequence[Row]) -> bool:
+    """Whether all rows of a label follow each other, for several labels with many rows each."""
+    parts = [labels for labels, _ in groupby(row.labels for row in rows)]
+    return len(parts) == len(set(parts)) and len(parts) > 2 and len(rows) >= 8 * len(parts)
 
 
 def accuracy_log(learner: Learner) -> list[dict[str, Any]]:
