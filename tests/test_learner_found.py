@@ -113,6 +113,8 @@ def test_set_params_is_as_if_made_so() -> None:
     before = ours.get_params()
     with pytest.raises(RamifyError, match="did you mean 'memory_size'"):
         ours.set_params(memory_sise=5)
+    with pytest.raises(RamifyError, match="did you mean 'freeze'"):
+        learner("er", freze="all")
     with pytest.raises(RamifyError, match="memory_size is 'x'"):
         ours.set_params(memory_size="x")
     assert ours.get_params() == before

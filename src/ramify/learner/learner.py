@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -45,7 +46,7 @@ from ramify.pixels import Channels
 from ramify.plural import counted
 from ramify.runs.run import pick_device
 from ramify.taxonomy import Taxonomy, read_taxonomy
-from ramify.typed import from_dict, whole
+from ramify.typed import from_dict, no_field, whole
 
 Network = str | dict[str, Any] | NetworkSettings | nn.Module
 
@@ -344,6 +345,9 @@ def _settings(
     if freeze is not None:
         values["network"] = {**values.get("network", {}), "freeze": freeze}
     base = make_settings(method=method, **DEFAULTS)
+    known = {field.name for field in dataclasses.fields(base)}
+    for name in values.keys() - known:
+        raise no_field("Learner", name, known | inspect.signature(Learner).parameters.keys() - {"settings"})
     return from_dict(type(base), values, "Learner", base)
 
 
