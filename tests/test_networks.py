@@ -313,6 +313,15 @@ class Moody(ToyNetwork):
         return self.dropout(super().forward(images))
 
 
+class Stubborn(ToyNetwork):
+    """Never normalises by the batch, as its own `train` says."""
+
+    def train(self, mode=True):
+        super().train(mode)
+        self.norm.eval()
+        return self
+
+
 def own_network(kind=ToyNetwork):
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
@@ -391,6 +400,16 @@ def test_a_frozen_trunk_does_not_drift_and_the_rest_learns(name):
         model.backbone.top[1].training,
     ]
     assert modes == [False, False, True]  # with all that is in a frozen module
+
+
+@pytest.mark.parametrize("kind", [ToyNetwork, Stubborn])
+def test_a_model_is_switched_as_its_network_switches_itself(kind):
+    model, alone = make_trainer("er", own_network(kind)).model, own_network(kind)
+    for mode in (False, True, False):
+        model.set_training(mode)
+        wanted = [module.training for module in alone.train(mode).modules()]
+        assert [module.training for module in model.backbone.modules()] == wanted
+        assert (model.training, model.heads.training) == (mode, mode)
 
 
 def test_a_network_that_is_frozen_whole_stays_in_evaluation_mode_and_its_heads_learn():
