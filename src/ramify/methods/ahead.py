@@ -74,7 +74,7 @@ class Ahead:
                 batches = trainer.augment.together(trainer, batches, draws)
         numbers = trainer.memory["sample"]
         made = zip(batches.split(sizes), chosen, augmented, strict=True)
-        return [Ready(batch, numbers[batch.slots], first, then) for batch, first, then in made]
+        return [Ready(one, numbers[one.slots[one.slots >= 0]], first, then) for one, first, then in made]
 
     def _holds(self, ready: Ready) -> bool:
         """Whether the batch is what would be made now."""
