@@ -402,6 +402,22 @@ def test_a_frozen_trunk_does_not_drift_and_the_rest_learns(name):
     assert modes == [False, False, True]  # with all that is in a frozen module
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch would have its users compile instead
+def test_a_scripted_network_is_switched_where_it_keeps_its_mode():
+    """Its flag lives outside of Python: asked twice, a network in training mode would answer otherwise."""
+    layers = nn.Sequential(nn.Flatten(), nn.Linear(3 * SIZE * SIZE, 4), nn.BatchNorm1d(4), nn.Dropout(0.5))
+    model = Model(torch.jit.script(layers), Heads(4, np.random.default_rng(0)))
+    model.heads.grow()
+    images = torch.rand(8, 3, SIZE, SIZE)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    model.set_training(False)
+    with torch.no_grad():
+        assert torch.equal(model(images)[1], model(images)[1])
+    assert same(before, model.state_dict())
+    model.set_training(True)
+    assert not torch.equal(model(images)[1], model(images)[1])
+
+
 @pytest.mark.parametrize("kind", [ToyNetwork, Stubborn])
 def test_a_model_is_switched_as_its_network_switches_itself(kind):
     model, alone = make_trainer("er", own_network(kind)).model, own_network(kind)

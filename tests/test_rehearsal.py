@@ -14,6 +14,7 @@ from scipy.stats import binomtest, chisquare
 
 from parts import Bench, sample
 from ramify.memory import Batch, Sample, arrived
+from ramify.memory.batch import Choice
 from ramify.methods import METHODS
 from ramify.methods.checks import Toy, learner
 from ramify.methods.mir import interference, most_interfered
@@ -366,6 +367,19 @@ def test_whoever_overrides_compose_is_not_asked_ahead():
 
     rng = np.random.default_rng(0)
     assert [kind(rng).ahead for kind in (HalfAndHalf, Own, Larger)] == [True, False, True]
+
+
+@given(st.integers(0, 2**32), st.integers(1, 4))
+@settings(max_examples=20)
+def test_a_batch_holds_the_arrivals_that_were_chosen_in_the_order_of_the_choice(seed, count):
+    arrivals, bench = world(np.random.default_rng(seed), content=20)
+    rng = np.random.default_rng(seed)
+    rows = [rng.integers(len(arrivals), size=len(arrivals)) for _ in range(count)]
+    choices = [Choice(chosen, bench.memory.sample(3, rng), chosen) for chosen in rows]
+    batch = bench.gather(arrivals, choices)
+    for part, chosen in zip(batch.split([len(arrivals) + 3] * count), rows, strict=True):
+        assert part.arrivals[: len(chosen)].tolist() == arrivals.arrivals[chosen].tolist()
+        assert numbers(part)[: len(chosen)] == [numbers(arrivals)[row] for row in chosen]
 
 
 @settings(max_examples=50)

@@ -467,7 +467,7 @@ def test_labels_change_over_http_and_back(served: tuple[Service, int]) -> None:
         ("/predict", b"abc", 415, "not an image of a known format"),
         ("/predict", b"x" * 3000, 413, "3,000 bytes; at most 2,000"),
         ("/predict?decode=magic", image(1), 400, "use one of heads, path"),
-        ("/predict?decod=up", image(1), 400, "no field 'decod'; did you mean 'decode'?"),
+        ("/predict?decod=up", image(1), 400, "no parameter 'decod'; did you mean 'decode'?"),
         ("/learn", image(1), 400, "no label"),
         ("/learn?label=saw&levels=1", image(1), 400, "did you mean 'level'?"),
         ("/learn?label=saw&level=x", image(1), 400, "not a whole number"),
@@ -556,6 +556,7 @@ def test_a_token_is_needed_where_one_is_set(tmp_path: Path) -> None:
             assert ask(port, "GET", "/?token=secret", raw=True)[0] == 303
             assert ask(port, "GET", "/assets/page.css", raw=True)[0] == 200
             assert ask(port, "GET", "/health") == (200, {"status": "ok"})  # probes know no token
+            assert ask(port, "GET", "/health?ts=1", Authorization="Bearer secret")[0] == 200
             assert ask(port, "GET", "/health", Authorization="Bearer secret")[1]["samples"] == 0
             service.teaching.save_error = "/home/rosa is full"
             assert ask(port, "GET", "/health") == (503, {"status": "failing"})

@@ -14,6 +14,7 @@ from parts import NUMBER, sample
 from ramify.classes import Classes
 from ramify.errors import RamifyError
 from ramify.memory import Column, Memory
+from ramify.memory.held import Held
 from ramify.methods import METHODS, Method, Recipe
 from ramify.methods.checks import Toy, learner, same, through_a_file, weights
 from ramify.randomness import Generators
@@ -222,6 +223,18 @@ def test_samples_that_wait_with_several_labels_or_none_go_on_from_a_file(method,
         assert not answers[:size, 0].isnan().any()
         assert torch.equal(answers.nan_to_num(), other.memory["answers"].nan_to_num())
         assert np.array_equal(when, other.memory["when"])
+
+
+def test_what_waits_without_a_number_as_older_runs_left_it_is_held():
+    toy = Toy.stream(24)
+    made, again = (learner(METHODS["canopy"], toy, memory_size=32) for _ in range(2))
+    toy.teach(made, 0, 24)
+    state = made.state()
+    for waits in state["waiting"].values():
+        del waits["values"]["sample"]
+    again.restore(state)
+    assert len(Held(again)) == len(Held(made))
+    assert (Held(again).numbers[again.memory.size :] == -1).all()
 
 
 def test_an_interrupted_call_leaves_what_was_noted_with_those_that_wait():

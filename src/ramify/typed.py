@@ -98,12 +98,12 @@ def from_dict(cls: type[T], values: dict[str, Any], where: str, base: T | None =
     return cls(**given)
 
 
-def no_field(where: str, key: str, known: Iterable[str]) -> RamifyError:
+def no_field(where: str, key: str, known: Iterable[str], what: str = "field") -> RamifyError:
     """An unknown field, with the known one that may be meant."""
     names = sorted(known)
     near = difflib.get_close_matches(key.replace("-", "_"), names, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"
-    return RamifyError(f"{where}: no field {key!r}; {hint}")
+    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names) or 'none'}"
+    return RamifyError(f"{where}: no {what} {key!r}; {hint}")
 
 
 @functools.cache

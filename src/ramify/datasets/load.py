@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -176,9 +176,7 @@ def _lay(tree: Taxonomy | None, own: Taxonomy, name: str) -> tuple[Ints, Taxonom
         return np.arange(own.leaves), own
     counts = Counter(tree.leaf_names)
     known = {leaf: index for index, leaf in enumerate(tree.leaf_names) if counts[leaf] == 1}
-    bare = {plain(leaf): index for leaf, index in known.items()}
-    if len(bare) < len(known):
-        bare = {}
+    bare = {name: known[leaf] for name, leaf in loosely(known).items()}
     paths = {tree.path(index): index for index in range(tree.leaves)}  # of two leaves of one name
     found = [
         known.get(leaf, paths.get(own.path(index), bare.get(plain(leaf), -1)))
@@ -200,3 +198,10 @@ def _lay(tree: Taxonomy | None, own: Taxonomy, name: str) -> tuple[Ints, Taxonom
 def plain(name: str) -> str:
     """A name without case and punctuation: folders cannot always be called as in the tree."""
     return re.sub(r"[\W_]+", "", name).casefold()
+
+
+def loosely(names: Iterable[str]) -> dict[str, str]:
+    """The names by what is left of them without case and punctuation, where that is one name's alone."""
+    names = list(names)
+    counts = Counter(map(plain, names))
+    return {plain(name): name for name in names if counts[plain(name)] == 1}

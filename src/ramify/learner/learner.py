@@ -99,7 +99,7 @@ class Learner(Answering, Editable):
         correction: int = 30,
         **settings: Any,
     ) -> None:
-        given = {name: value for name, value in locals().items() if name not in ("self", "settings")}
+        given = {name: value for name, value in dict(locals()).items() if name not in ("self", "settings")}
         self._params = given | settings
         self.image_size = whole("image_size", image_size, 1, MAX_SIZE)
         chosen = find_method(method) if isinstance(method, str) else as_method(method)

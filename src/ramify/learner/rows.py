@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from ramify.datasets.listing import image_files
-from ramify.datasets.load import plain
+from ramify.datasets.load import loosely, plain
 from ramify.datasets.splits import PARTS
 from ramify.errors import RamifyError
 from ramify.taxonomy import Taxonomy
@@ -157,8 +156,7 @@ class Folder:
         self._named: dict[str, list[tuple[str, ...]]] = {}  # name -> where it stands in the tree
         for place in self._paths:
             self._named.setdefault(place[-1], []).append(place)
-        bare = Counter(plain(name) for name in self._named)
-        self._bare = {plain(name): name for name in self._named if bare[plain(name)] == 1}
+        self._bare = loosely(self._named)
         self.known: set[str] = set(notes.setdefault("files", []))
         self.rows: list[Row] = []
         self._listed: set[str] = set()

@@ -39,8 +39,9 @@ class Reason:
 
     @property
     def name(self) -> str:
-        """Its id, or else its number, as `ramify edit MODEL relabel` takes them."""
-        return f"sample {self.number}" if self.id is None else self.id
+        """Its id, or else its number, as `ramify edit MODEL relabel` takes them; older ones have neither."""
+        numbered = f"sample {self.number}" if self.number >= 0 else "a stored sample"
+        return numbered if self.id is None else self.id
 
 
 def reasons(trainer: Trainer, names: Names, image: Tensor, answer: Ints, log: Floats, k: int) -> list[Reason]:

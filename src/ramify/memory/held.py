@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from ramify.arrays import Ints
+from ramify.memory.store import SAMPLE
 from ramify.memory.workbench import Workbench
 
 
@@ -20,7 +21,7 @@ class Held:
     def __init__(self, bench: Workbench) -> None:
         memory = self.memory = bench.memory
         self.numbers: Ints = np.asarray(memory["sample"][: memory.size], np.int64)
-        inside = set(self.numbers.tolist())
+        inside = set(self.numbers.tolist()) - {SAMPLE.fill}
         waiting = bench.waiting if memory.capacity else []
         self.waiting = [sample for sample in waiting if sample.values["sample"] not in inside]
         self.classes: Ints = memory.classes[: memory.size].astype(np.int64)

@@ -136,7 +136,7 @@ class Workbench(Stateful):
         slots = [choice.slots for choice in choices]
         stored, woven = self.memory.batch(np.concatenate(slots)), []
         for choice, kept in zip(choices, stored.split(list(map(len, slots))), strict=True):
-            every = len(choice.rows) == len(arrivals)
+            every = np.array_equal(choice.rows, np.arange(len(arrivals)))
             woven += [arrivals if every else arrivals.take(choice.rows), kept]
         batch = joined(woven)
         counted = [choice.rehearsed for choice in choices if choice.rehearsed is not None]

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from ramify.methods.trainer import Trainer
 
 BYTES = 2 * 2**20  # of images that are augmented together; larger ones gain nothing by it
-CALLS = 8  # training calls whose batches are made together, of a large memory
+CALLS = 8  # updates of later calls whose batches are made together; of a memory with fewer than
+# CALLS times as many places as they take, fewer: a batch is made again when a sample of it is replaced
 
 
 class Ready(NamedTuple):

@@ -287,6 +287,8 @@ class Trainer(Askable):
         self.waiting = [
             Sample(**{**sample, "labels": tuple(sample["labels"])}) for sample in state["waiting"].values()
         ]
+        for sample in self.waiting:
+            sample.values.setdefault("sample", SAMPLE.fill)  # what older runs did not number
         for sample in self.waiting[: len(self.waiting) - state["fresh"]]:  # the latest are the new ones
             sample.new = False
 

@@ -21,7 +21,9 @@ class Rehearsal(Stateful):
     """
 
     window = 0  # how many of the latest samples wait before they are offered to the memory
-    alone = False  # whether it chooses from memory alone, whatever arrives
+    alone = False
+    """Whether it chooses from memory alone, whatever arrives: batches of later calls are then made ahead, and
+    made again where that was too early, so `choose` may change nothing but the state of its generator."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         self.rng = rng

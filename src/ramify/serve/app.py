@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     Endpoint = Callable[[Request], Awaitable[Response]]
 
 COOKIE = "ramify_token"
+PROBED = ("/health", "/metrics")  # by programs that may add parameters of their own
 PATIENCE = 20.0  # seconds that an edit may take before its asker is told to look later
 NEXT = 24  # images in the queue to label
 HEADERS = {
@@ -91,7 +92,7 @@ class Guard:
 
     def __call__(self, path: str, answer: Endpoint) -> Endpoint:
         """An endpoint that is asked by those alone; its errors become answers, its times are noted."""
-        known = parameters(path)
+        known = None if path in PROBED else parameters(path)
 
         async def guarded(request: Request) -> Response:
             start, response = perf_counter(), None
@@ -157,9 +158,10 @@ class Guard:
 
 def _spelt(request: Request, known: set[str] | None) -> Request:
     """The request, if all its parameters are known; a misspelt one would be passed over in silence."""
-    for name in request.query_params if known is not None else ():
-        if name not in (known or ()):
-            raise Refused(400, str(no_field(f"{request.method} {request.url.path}", name, known or ())))
+    if known is None:
+        return request
+    for name in request.query_params.keys() - known:
+        raise Refused(400, str(no_field(f"{request.method} {request.url.path}", name, known, "parameter")))
     return request
 
 
