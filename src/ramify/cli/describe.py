@@ -197,9 +197,9 @@ def _ties(tree: Taxonomy) -> list[tuple[str, str, float]]:
 
 
 def _name(method: Any) -> str:
-    from ramify.learner.saving import name_of
+    from ramify.learner.saving import method_name
 
-    return name_of(method)
+    return method_name(method)
 
 
 def _calibration(learner: Learner) -> Table:

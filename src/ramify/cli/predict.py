@@ -17,7 +17,7 @@ from ramify.plural import counted
 
 if TYPE_CHECKING:
     from ramify.learner import Learner
-    from ramify.learner.asking import Answer
+    from ramify.learner.asking import FileAnswer
     from ramify.learner.learner import Decode
 
 
@@ -52,7 +52,7 @@ def main(argv: list[str]) -> int:
     question = Question(way, args.top or 0, args.confidence, args.why or 0)
     if args.form is not None:
         return answer_as(args, learner, question)
-    answers: list[Answer] = []
+    answers: list[FileAnswer] = []
     for answer in ask(learner, named_images(args.images, args.from_dir), question):
         answers.append(answer)
         if answer.error is not None:
@@ -66,7 +66,9 @@ def main(argv: list[str]) -> int:
     return _tell_of(answers, args, learner, levels)
 
 
-def _tell_of(answers: list[Answer], args: argparse.Namespace, learner: Learner, levels: Sequence[int]) -> int:
+def _tell_of(
+    answers: list[FileAnswer], args: argparse.Namespace, learner: Learner, levels: Sequence[int]
+) -> int:
     """Say what the figures are, which answers are missing and why, and where the others went."""
     from ramify.cli.answers import figures, write
     from ramify.learner.sure import limits

@@ -10,7 +10,7 @@ import numpy as np
 
 from ramify.datasets.cache import FORMAT, SPLITS, BrokenEntry, Meta, Origin, RawImages, write_names
 from ramify.datasets.decode import BrokenImage, quiet_pillow
-from ramify.datasets.table import Chunk, Rows, checksums, finish, write_rows
+from ramify.datasets.table import Chunk, SplitRows, checksums, finish, write_rows
 from ramify.errors import RamifyError
 from ramify.files import write_atomic
 from ramify.plural import counted
@@ -55,7 +55,7 @@ def broken_error(name: str, broken: Sequence[BrokenEntry], folder: Path) -> Rami
     )
 
 
-def _decoded(images: RawImages, size: int) -> Rows:
+def _decoded(images: RawImages, size: int) -> SplitRows:
     def make(start: int, stop: int) -> Chunk:
         pixels, broken = [], []
         for index in range(start, stop):
@@ -66,4 +66,4 @@ def _decoded(images: RawImages, size: int) -> Rows:
         return np.array(pixels, dtype=np.uint8).reshape(-1, 3, size, size), broken
 
     step = max(1, CHUNK_BYTES // (3 * size * size))
-    return Rows(len(images.leaves), (3, size, size), np.dtype(np.uint8), make, step, side_by_side=True)
+    return SplitRows(len(images.leaves), (3, size, size), np.dtype(np.uint8), make, step, side_by_side=True)

@@ -17,8 +17,8 @@ from ramify.arrays import Array, Ints
 from ramify.datasets.columns import FOUND, label_texts, named_parts, table_labels
 from ramify.datasets.listing import stamps
 from ramify.datasets.parquet import ParquetTable, open_parquet, parquet_files, parts_of
-from ramify.datasets.splits import Labels, divide
-from ramify.datasets.table import Chunk, Rows
+from ramify.datasets.splits import ClassPath, divide
+from ramify.datasets.table import Chunk, SplitRows
 from ramify.errors import RamifyError
 
 COLUMNS = ("features", "embeddings", "feature", "embedding")
@@ -31,7 +31,7 @@ PARTS = ("train", "test")  # a split that is given by numbers
 class Given:
     """What a file holds: the labels of each row, coarse to fine, its part, and how to read its features."""
 
-    labels: list[Labels]
+    labels: list[ClassPath]
     parts: list[str] | None
     shape: tuple[int, ...]
     dtype: str
@@ -66,10 +66,10 @@ class FeatureFile:
         """In which they are kept: half precision stays, all else becomes single."""
         return np.dtype(np.float16 if self.given.dtype == "float16" else np.float32)
 
-    def tables(self) -> dict[str, Rows]:
+    def tables(self) -> dict[str, SplitRows]:
         """The rows of each split."""
         return {
-            name: Rows(len(rows), self.given.shape[1:], self.dtype, self._maker(rows), STEP)
+            name: SplitRows(len(rows), self.given.shape[1:], self.dtype, self._maker(rows), STEP)
             for name, rows in self._rows.items()
         }
 
@@ -223,7 +223,7 @@ def _column(path: Path, names: Any) -> str:
     return found
 
 
-def _rows(path: Path, texts: dict[str, list[str]], names: Any) -> list[Labels]:
+def _rows(path: Path, texts: dict[str, list[str]], names: Any) -> list[ClassPath]:
     """The labels of each row, coarse to fine."""
     levels = sorted((n for n in texts if n != "label"), key=lambda n: int(n[5:])) or ["label"]
     if any(name not in texts for name in levels):

@@ -16,7 +16,7 @@ from typing import Any
 
 from ramify.errors import RamifyError
 from ramify.files import beside, read_json, write_atomic
-from ramify.learner.asking import Answer
+from ramify.learner.asking import FileAnswer
 from ramify.learner.exchange import Brought
 
 LABELS, DATA, MANIFEST = "labels.json", "data", "data.json"
@@ -41,7 +41,7 @@ def brought(folder: Path, begin: Path) -> Brought:
     return Brought(rows, left_out)
 
 
-def write_answers(answers: Iterable[tuple[Answer, Path]], folder: Path) -> int:
+def write_answers(answers: Iterable[tuple[FileAnswer, Path]], folder: Path) -> int:
     """Write images with what was answered as a dataset; how many. The images are copied."""
     if (folder / LABELS).exists() or (folder / DATA).exists():
         raise RamifyError(f"{folder} holds a dataset already; choose another --to, or remove it")

@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 from xml.sax.saxutils import quoteattr
 
 from ramify.errors import RamifyError
-from ramify.learner.asking import Answer
+from ramify.learner.asking import FileAnswer
 from ramify.learner.exchange import Brought, Names, plain_names, unique_names
 from ramify.taxonomy import Taxonomy
 from ramify.taxonomy.edit import ancestry
@@ -95,7 +95,7 @@ def image_field(tasks: Sequence[Task]) -> str:
 
 def with_answers(
     tasks: Sequence[Task],
-    answers: Iterable[Answer],
+    answers: Iterable[FileAnswer],
     tree: Taxonomy | None,
     version: str,
     control: str | None = None,
@@ -126,7 +126,7 @@ def new_tasks(images: Iterable[str]) -> list[Task]:
     return [{"data": {OBJECT: f"{LOCAL}?d={quote(Path(image).as_posix())}"}} for image in images]
 
 
-def whole_path(answer: Answer, tree: Taxonomy | None) -> list[str]:
+def whole_path(answer: FileAnswer, tree: Taxonomy | None) -> list[str]:
     """The labels from level 1 down to the finest that was answered."""
     if not answer.levels:
         return []

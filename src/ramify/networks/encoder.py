@@ -17,7 +17,7 @@ from torch.nn.utils import fuse_conv_bn_eval
 from ramify.allocator import keep_buffers
 from ramify.arrays import Array
 from ramify.errors import RamifyError
-from ramify.networks.build import build_backbone, cut, freeze
+from ramify.networks.build import build_backbone, freeze, frozen_and_rest
 from ramify.networks.inputs import FeatureInputs, ImageInputs, Values, as_tensor
 from ramify.networks.model import Precision
 from ramify.networks.resnet import BLOCKS
@@ -159,7 +159,7 @@ def split_network(
             )
     else:
         freeze(backbone, settings.freeze)
-    frozen, rest = cut(backbone, settings)
+    frozen, rest = frozen_and_rest(backbone, settings)
     encoder = Encoder(frozen, inputs, dtype, device, "bf16" if precision == "bf16" else "fp32")
     if rest is not None and len(encoder.shape) > 1:
         rest = nn.Sequential(nn.Unflatten(1, encoder.shape), rest)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from ramify.arrays import Array
 from ramify.classes import Classes
-from ramify.evaluation.anytime import Reading
+from ramify.evaluation.anytime import Way
 from ramify.hierarchy.decode import Said
 from ramify.memory.workbench import Cost
 from ramify.methods import Trainer, find_method
@@ -50,9 +50,9 @@ class WorkedOut:
     said: dict[str, Said]
     seconds: float
 
-    def answer(self, inputs: object, readings: Mapping[str, Reading]) -> dict[str, Said]:
+    def answer(self, inputs: object, ways: Mapping[str, Way]) -> dict[str, Said]:
         """As the learner would have, of the same images."""
-        return {name: self.said[name] for name in readings}
+        return {name: self.said[name] for name in ways}
 
 
 class _Overheard:
@@ -61,8 +61,8 @@ class _Overheard:
     def __init__(self, trainer: Trainer) -> None:
         self.trainer, self.classes = trainer, trainer.classes
 
-    def answer(self, inputs: Array, readings: Mapping[str, Reading]) -> dict[str, Said]:
-        self.said = self.trainer.answer(inputs, readings)
+    def answer(self, inputs: Array, ways: Mapping[str, Way]) -> dict[str, Said]:
+        self.said = self.trainer.answer(inputs, ways)
         return self.said
 
 

@@ -25,7 +25,7 @@ from ramify.arrays import Floats, Ints
 from ramify.errors import RamifyError
 from ramify.evaluation.anytime import Evaluation, Record
 from ramify.files import beside, sync, write_atomic, writing
-from ramify.locks import HOLDER, LOCK, Held, hold_folder
+from ramify.locks import HOLDER, LOCK, HeldLock, hold_folder
 from ramify.runs.code import changed_code, code_of
 from ramify.runs.files import FORMAT, RunFiles
 from ramify.runs.result import Result
@@ -56,7 +56,7 @@ class RunFolder(RunFiles):
 
     def __init__(self, path: str | Path) -> None:
         super().__init__(Path(path))
-        self._lock: Held | None = None
+        self._lock: HeldLock | None = None
 
     @property
     def continue_command(self) -> str:

@@ -13,7 +13,7 @@ from torch import nn
 from ramify.arrays import Array
 from ramify.datasets import Dataset, Split
 from ramify.datasets.cache import SPLITS
-from ramify.datasets.table import Chunk, Rows, folder_of, tables_in
+from ramify.datasets.table import Chunk, SplitRows, folder_of, tables_in
 from ramify.methods.settings import AugmentSettings, Settings
 from ramify.named import is_own
 from ramify.networks import FeatureInputs, ImageInputs
@@ -111,7 +111,7 @@ def encoded(dataset: Dataset, encoder: Encoder, settings: Config) -> Dataset:
     return replace(dataset, train=train, test=test, notes=(*dataset.notes, note))
 
 
-def _rows(split: Split, encoder: Encoder, settings: Config, views: int) -> Rows:
+def _rows(split: Split, encoder: Encoder, settings: Config, views: int) -> SplitRows:
     chosen = augmentation(settings)
     policy = None if chosen.autoaugment == "none" else chosen.autoaugment
     augment, rng = Augment(policy, chosen.padding, chosen.flip), Generators(settings.seed)
@@ -126,9 +126,9 @@ def _rows(split: Split, encoder: Encoder, settings: Config, views: int) -> Rows:
         return np.stack([encoder.array(one) for one in (pixels, *seen)], 1), []
 
     shape = (views + 1, encoder.size) if views else (encoder.size,)
-    return Rows(len(split), shape, np.dtype(ARRAY_DTYPES[encoder.dtype]), make, STEP)
+    return SplitRows(len(split), shape, np.dtype(ARRAY_DTYPES[encoder.dtype]), make, STEP)
 
 
-def _all(rows: Rows) -> Array:
+def _all(rows: SplitRows) -> Array:
     parts = [rows.make(at, min(at + rows.step, rows.count))[0] for at in range(0, rows.count, rows.step)]
     return np.concatenate(parts)

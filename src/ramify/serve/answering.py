@@ -25,7 +25,7 @@ TOGETHER = 32  # questions in one pass
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
+class Reply:
     """What the model says of one image."""
 
     samples: int
@@ -53,12 +53,12 @@ class Asking:
     confidence: float | None = None
 
 
-class Answering:
+class Answerer:
     """Asks a replica in one thread, so that many askers share its passes and none waits for learning."""
 
     def __init__(self, replica: Replica, top: int = 5) -> None:
         self.replica, self.top = replica, top
-        self._waiting: deque[tuple[Asking, Future[Answer]]] = deque()
+        self._waiting: deque[tuple[Asking, Future[Reply]]] = deque()
         self._changed = threading.Condition()
         self._closing = False
         self._thread = threading.Thread(target=self._work, name="answering")
@@ -74,11 +74,11 @@ class Answering:
             self._changed.notify_all()
         self._thread.join()
 
-    def ask(self, asking: Asking) -> Future[Answer]:
+    def ask(self, asking: Asking) -> Future[Reply]:
         """The answer, when there is one."""
         if asking.confidence is not None:
             check_confidence(self.replica.now._trainer, asking.confidence)
-        answer: Future[Answer] = Future()
+        answer: Future[Reply] = Future()
         with self._changed:
             if self._closing:
                 raise RamifyError("the server is ending; ask again later")
@@ -103,10 +103,10 @@ class Answering:
                         future.set_exception(error)
 
 
-def answer(learner: Learner, asked: Sequence[Asking], top: int) -> list[Answer]:
+def answer(learner: Learner, asked: Sequence[Asking], top: int) -> list[Reply]:
     """Answers from one pass; each may be read in a way of its own."""
     trainer, classes = learner._trainer, learner._trainer.classes
-    found: dict[int, Answer] = {}
+    found: dict[int, Reply] = {}
     with trainer.turns:
         trainer.prepare()
         images = torch.from_numpy(np.stack([asking.pixels for asking in asked]))
@@ -129,7 +129,7 @@ def _told(
     probabilities: Floats,
     feature: Singles,
     top: int,
-) -> Answer:
+) -> Reply:
     """One row of what was said, with the rivals of its labels."""
     classes = learner._trainer.classes
     path: dict[int, Told] = {}
@@ -146,4 +146,4 @@ def _told(
             margin = min([margin, *(path[level][1] - rival for rival in rivals[:1])])
     sure = {h: round(float(said.confidences[h][place]), 4) for h in path if h in said.confidences}
     new = [h for h, flags in said.new.items() if flags[place]]
-    return Answer(learner.samples, path, best, sure, new, margin, feature)
+    return Reply(learner.samples, path, best, sure, new, margin, feature)

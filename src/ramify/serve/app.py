@@ -5,25 +5,24 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
-from collections.abc import Awaitable, Callable
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from ramify.arrays import Pixels
-from ramify.datasets.decode import BrokenImage, TooLarge, decode, quiet_pillow
+from ramify.datasets.decode import BrokenImage, TooLarge, decode_image, quiet_pillow
 from ramify.errors import RamifyError
 from ramify.hierarchy import DECODINGS
 from ramify.learner.labels import Label
 from ramify.plural import counted
 from ramify.reports.live import LOCAL, admits
 from ramify.serve.answering import Asking
-from ramify.serve.asked import name_of, png
+from ramify.serve.asked import image_name, png
 from ramify.serve.commands import Edited, Taught
 from ramify.serve.metrics import TYPE
 from ramify.serve.openapi import described, parameters
 from ramify.serve.pages import PAGES, POLICY, asset, sign_in
-from ramify.serve.service import Service, told
-from ramify.serve.teaching import Full, Receipt, Stopped
+from ramify.serve.service import Service, as_json
+from ramify.serve.teaching import Full, Receipt, TeachingStopped
 from ramify.typed import no_field, shown
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    Endpoint = Callable[[Request], Awaitable[Response]]
+    from ramify.reports.live import Endpoint
 
 COOKIE = "ramify_token"
 PROBED = ("/health", "/metrics")  # by programs that may add parameters of their own
@@ -80,11 +79,11 @@ def make_app(service: Service, hosts: tuple[str, ...] = LOCAL, token: str | None
         ("GET", "/openapi.json", doors.openapi),
         *(("GET", path, page(name)) for path, name in PAGES.items()),
     ]
-    guard = Guard(service, hosts, token)
-    return Starlette(routes=[Route(path, guard(path, answer), methods=[how]) for how, path, answer in made])
+    gate = Gate(service, hosts, token)
+    return Starlette(routes=[Route(path, gate(path, answer), methods=[how]) for how, path, answer in made])
 
 
-class Guard:
+class Gate:
     """Who may ask: the right name, the right token, no page of another site, not too often."""
 
     def __init__(self, service: Service, hosts: tuple[str, ...], token: str | None) -> None:
@@ -100,7 +99,7 @@ class Guard:
                 response = self.let_in(request) or await answer(_spelt(request, known))
             except Refused as error:
                 response = failure(error.status, str(error), error.headers)
-            except (Stopped, TimeoutError) as error:
+            except (TeachingStopped, TimeoutError) as error:
                 response = failure(
                     503, str(error) or "not done in time; look again later", {"Retry-After": "10"}
                 )
@@ -205,7 +204,7 @@ class Doors:
         answer = await asyncio.wrap_future(self.service.answering.ask(asking))
         if _one(request, "keep") != "0":
             self.service.asked.add(pixels, answer)
-        return _json({"image": name_of(pixels)} | told(answer))
+        return _json({"image": image_name(pixels)} | as_json(answer))
 
     def _confidence(self, request: Request) -> float | None:
         text = _one(request, "confidence")
@@ -221,7 +220,7 @@ class Doors:
         grows, corrects = (_one(request, name) in ("1", "true", "yes") for name in ("new", "correct"))
         what = Taught(pixels, labels, _one(request, "key"), grows, _one(request, "source"), corrects)
         receipt: Receipt = await asyncio.wrap_future(self.service.teaching.accept(what)[0])
-        self.service.asked.drop(name_of(pixels))
+        self.service.asked.drop(image_name(pixels))
         found = {"number": receipt.number, "ahead": receipt.ahead, "again": receipt.again}
         return _json(found | {"labels": {str(level): label for level, label in labels}}, 202)
 
@@ -269,7 +268,7 @@ class Doors:
     def _decoded(self, body: bytes) -> Pixels:
         try:
             with quiet_pillow():
-                return decode(body, self.service.learner.image_size, most=self.service.limits.pixels)
+                return decode_image(body, self.service.learner.image_size, most=self.service.limits.pixels)
         except TooLarge as reason:
             raise Refused(413, f"the image has {reason}") from None
         except BrokenImage as reason:
@@ -340,7 +339,7 @@ class Doors:
 
         await run_in_threadpool(self.service.renew)
         chosen = await run_in_threadpool(self.service.asked.next_to_label, NEXT)
-        return _json([{"image": q.name} | told(q.answer) for q in chosen])
+        return _json([{"image": q.name} | as_json(q.answer) for q in chosen])
 
     async def image(self, request: Request) -> Response:
         """An image that was asked about, as the model sees it."""

@@ -21,7 +21,7 @@ SUFFIX = ".journal"
 
 
 @dataclass(frozen=True)
-class Entry:
+class JournalEntry:
     """What is kept of one command: JSON values, and bytes that are too many for JSON."""
 
     about: dict[str, Any]
@@ -59,7 +59,7 @@ class Journal:
             )
         self.last = max([last, *(number for number, _ in self.read(0))])
 
-    def append(self, entries: Sequence[Entry]) -> list[int]:
+    def append(self, entries: Sequence[JournalEntry]) -> list[int]:
         """Write entries and force them to the disk; their numbers."""
         numbers = list(range(self.last + 1, self.last + 1 + len(entries)))
         packed = b"".join(entry.packed(n) for n, entry in zip(numbers, entries, strict=True))
@@ -78,7 +78,7 @@ class Journal:
             self.last = numbers[-1]
         return numbers
 
-    def read(self, after: int) -> Iterator[tuple[int, Entry]]:
+    def read(self, after: int) -> Iterator[tuple[int, JournalEntry]]:
         """The entries with a number above `after`, in order."""
         for path in self._paths():
             data, start = path.read_bytes(), 0
@@ -141,7 +141,7 @@ def _marks(data: bytes, start: int) -> Iterator[int]:
         start += 1
 
 
-def _unpacked(data: bytes, start: int) -> tuple[int, Entry, int] | None:
+def _unpacked(data: bytes, start: int) -> tuple[int, JournalEntry, int] | None:
     """The entry that begins at a byte, and where the next does; None where none is whole."""
     if len(data) - start < HEADER.size:
         return None
@@ -152,7 +152,7 @@ def _unpacked(data: bytes, start: int) -> tuple[int, Entry, int] | None:
     about, rest = data[start + HEADER.size : middle], data[middle:end]
     if _checksum(number, length, size, about, rest) != checksum:
         return None
-    return number, Entry(json.loads(about), rest), end
+    return number, JournalEntry(json.loads(about), rest), end
 
 
 def _checksum(number: int, length: int, size: int, about: bytes, data: bytes) -> int:

@@ -47,11 +47,11 @@ class Requests:
             yield f"ramify_request_seconds_count{_labels({'path': path})} {total}"
 
 
-Series = Mapping[tuple[tuple[str, str], ...], float]
+ByLabels = Mapping[tuple[tuple[str, str], ...], float]
 """Values by their labels."""
 
 
-def metric(name: str, kind: str, told: str, values: float | Series) -> Iterator[str]:
+def metric_lines(name: str, kind: str, told: str, values: float | ByLabels) -> Iterator[str]:
     """One metric: a number, or several by their labels."""
     yield f"# HELP ramify_{name} {told}"
     yield f"# TYPE ramify_{name} {kind}"

@@ -31,7 +31,7 @@ class Full(RamifyError):
     """The queue has no room now."""
 
 
-class Stopped(RamifyError):
+class TeachingStopped(RamifyError):
     """Nothing more can be learned; answers go on."""
 
 
@@ -114,7 +114,7 @@ class Teaching:
         accepted = Accepted(what, Future(), Future())
         with self._changed:
             if self.failed is not None or self._closing:
-                raise Stopped(self.failed or "the server is ending; send it again later")
+                raise TeachingStopped(self.failed or "the server is ending; send it again later")
             known = what.key and self._keys.get(what.key)
             if known:
                 accepted.receipt.set_result(Receipt(known, self._ahead(known), again=True))
