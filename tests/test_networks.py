@@ -549,7 +549,9 @@ def test_auto_is_settled_when_the_learner_is_made(monkeypatch):
 
 def test_measuring_leaves_the_network_and_all_draws_alone(monkeypatch):
     monkeypatch.setattr(precisions, "has_bf16", lambda device: True)
-    toy = Toy.stream(12)
+    toy, before = Toy.stream(12), torch.get_rng_state()
+    measured = make_trainer("er", nn.Sequential(own_network(), nn.Dropout()), precision="auto")
+    assert torch.equal(torch.get_rng_state(), before)
     measured = make_trainer("er", own_network(), precision="auto")
     chosen = measured.settings.precision
     assert chosen in ("fp32", "bf16")

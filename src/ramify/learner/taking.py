@@ -80,7 +80,7 @@ def taking(
         return augment.apply(one, augment.draw(len(one), rng))
 
     inputs = EncodedInputs(encoder.size, dtype, settings.feature_views, encoder=encoder, augment=view)
-    return Taking(dataclasses.replace(settings, augment=made), inputs, rest)
+    return Taking(dataclasses.replace(settings, augment=made, precision=encoder.precision), inputs, rest)
 
 
 def _refuse_pixels(given: Mapping[str, Any], settings: Settings, why: str) -> None:

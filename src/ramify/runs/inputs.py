@@ -57,7 +57,8 @@ def prepare_inputs(config: Config, dataset: Dataset, device: torch.device) -> Pr
     )
     learned = encoded(dataset, encoder, config)
     inputs = FeatureInputs(encoder.size, encoder.dtype, config.feature_views)
-    return Prepared(replace(config, augment=augmentation(config)), learned, inputs, encoder, network)
+    config = replace(config, augment=augmentation(config), precision=encoder.precision)
+    return Prepared(config, learned, inputs, encoder, network)
 
 
 def on_features(settings: Settings) -> dict[str, Any]:
