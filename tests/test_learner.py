@@ -22,7 +22,7 @@ import ramify
 from ramify import Learner, RamifyError, Taxonomy
 from ramify.learner import export as exporting
 from ramify.learner.images import image_tensor
-from ramify.learner.turns import Turns
+from ramify.learner.shared import Turns
 from ramify.methods import Trainer, find_method
 from ramify.methods.checks import SIZE, Toy, ToyNetwork, same, weights
 from ramify.networks import ImageInputs

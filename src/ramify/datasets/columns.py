@@ -13,8 +13,8 @@ from ramify.datasets.cache import Contents
 from ramify.datasets.decode import BrokenImage, decode_image
 from ramify.datasets.splits import PARTS, ClassPath, assemble
 from ramify.errors import RamifyError
+from ramify.taxonomy.read import level_columns
 
-LEVEL = re.compile(r"level(\d+)", re.IGNORECASE)
 LABEL = re.compile(r"(.+_)?label|class", re.IGNORECASE)
 
 
@@ -97,7 +97,7 @@ def table_labels(table: ImageTable, choice: ColumnChoice, where: str) -> list[Cl
     except Exception as error:
         raise RamifyError(f"{where}: the labels cannot be read ({error})") from error
     texts = {c: label_texts(values[c], classes.get(c), f"{where}: {c}") for c in columns}
-    if not choice.levels and not LEVEL.fullmatch(columns[0]):
+    if not choice.levels and not level_columns(columns):
         columns.sort(key=lambda column: len({*texts[column]} - {""}))  # coarse levels have fewer classes
     if "" in texts[columns[0]]:
         raise RamifyError(f"{where}: {columns[0]} is None in a row: expected a class of it in every row")
@@ -106,9 +106,8 @@ def table_labels(table: ImageTable, choice: ColumnChoice, where: str) -> list[Cl
 
 def _level_columns(schema: Any, classes: dict[str, list[str]], where: str) -> list[str]:
     """`level1`, `level2`, … in that order; else the columns of classes; else those called label."""
-    numbered = {int(match[1]): name for name in schema.names if (match := LEVEL.fullmatch(name))}
     found = (
-        [numbered[number] for number in sorted(numbered)]
+        [*level_columns(schema.names).values()]
         or [name for name in schema.names if name in classes]
         or [name for name in schema.names if LABEL.fullmatch(name)]
     )

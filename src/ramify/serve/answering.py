@@ -22,6 +22,7 @@ from ramify.learner.replica import Replica
 from ramify.learner.sure import answered, check_confidence
 
 TOGETHER = 32  # questions in one pass
+TOP = 5  # labels that are told of each level
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,8 +57,8 @@ class Asking:
 class Answerer:
     """Asks a replica in one thread, so that many askers share its passes and none waits for learning."""
 
-    def __init__(self, replica: Replica, top: int = 5) -> None:
-        self.replica, self.top = replica, top
+    def __init__(self, replica: Replica) -> None:
+        self.replica = replica
         self._waiting: deque[tuple[Asking, Future[Reply]]] = deque()
         self._changed = threading.Condition()
         self._closing = False
@@ -94,7 +95,7 @@ class Answerer:
                     return
                 asked = [self._waiting.popleft() for _ in range(min(TOGETHER, len(self._waiting)))]
             try:
-                answers = answer(self.replica.now, [asking for asking, _ in asked], self.top)
+                answers = answer(self.replica.now, [asking for asking, _ in asked])
                 for (_, future), found in zip(asked, answers, strict=True):
                     future.set_result(found)
             except Exception as error:
@@ -103,7 +104,7 @@ class Answerer:
                         future.set_exception(error)
 
 
-def answer(learner: Learner, asked: Sequence[Asking], top: int) -> list[Reply]:
+def answer(learner: Learner, asked: Sequence[Asking]) -> list[Reply]:
     """Answers from one pass; each may be read in a way of its own."""
     trainer, classes = learner._trainer, learner._trainer.classes
     found: dict[int, Reply] = {}
@@ -118,7 +119,7 @@ def answer(learner: Learner, asked: Sequence[Asking], top: int) -> list[Reply]:
             chosen = decode(way, classes, log[rows], trainer.ancestors(way, learner.taxonomy))
             said = answered(trainer, chosen, log[rows], energies[rows], way, confidence)
             for place, row in enumerate(rows):
-                found[row] = _told(learner, said, place, np.exp(log[row]), unit[row], top)
+                found[row] = _told(learner, said, place, np.exp(log[row]), unit[row])
     return [found[row] for row in range(len(asked))]
 
 
@@ -128,7 +129,6 @@ def _told(
     place: int,
     probabilities: Floats,
     feature: Singles,
-    top: int,
 ) -> Reply:
     """One row of what was said, with the rivals of its labels."""
     classes = learner._trainer.classes
@@ -138,7 +138,7 @@ def _told(
     for level in classes.levels:
         own = classes.of_level(level)
         order = own[np.argsort(-probabilities[own], kind="stable")]
-        best[level] = [(classes.labels[c], float(probabilities[c])) for c in order[:top]]
+        best[level] = [(classes.labels[c], float(probabilities[c])) for c in order[:TOP]]
         label = said.labels[level][place]
         if label is not None:
             path[level] = (label, float(said.probabilities[level][place]))

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import logging
+import os
+import sys
 import threading
 from collections import deque
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any
@@ -17,7 +20,6 @@ from ramify.learner.replica import Replica
 from ramify.plural import counted
 from ramify.serve.commands import Command, Edited, Flushed, Taught, command
 from ramify.serve.journal import Journal
-from ramify.serve.priority import step_back
 
 log = logging.getLogger("ramify")
 
@@ -195,7 +197,9 @@ class Teaching:
     # ---- the thread that learns
 
     def _work(self) -> None:
-        step_back()  # answers come first
+        if sys.platform == "linux":  # where threads have priorities of their own: answers come first
+            with suppress(OSError):
+                os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
         try:
             while not self._closing:
                 with self._changed:
