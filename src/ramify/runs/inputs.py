@@ -24,7 +24,6 @@ from ramify.networks.settings import FEATURES, NetworkSettings
 from ramify.pixels import Channels
 from ramify.randomness import Generators
 from ramify.runs.config import Config
-from ramify.training.augment import Augment
 from ramify.typed import to_dict
 
 STEP = 256  # images encoded between two looks at the clock
@@ -113,9 +112,7 @@ def encoded(dataset: Dataset, encoder: Encoder, settings: Config) -> Dataset:
 
 
 def _rows(split: Split, encoder: Encoder, settings: Config, views: int) -> SplitRows:
-    chosen = augmentation(settings)
-    policy = None if chosen.autoaugment == "none" else chosen.autoaugment
-    augment, rng = Augment(policy, chosen.padding, chosen.flip), Generators(settings.seed)
+    augment, rng = augmentation(settings).made(), Generators(settings.seed)
 
     def make(start: int, stop: int) -> Chunk:
         images = np.array(split.images[start:stop])
