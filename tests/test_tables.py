@@ -241,5 +241,5 @@ def test_the_table_of_a_scenario(tmp_path: Path) -> None:
     (scenario,) = scenarios(read_runs([tmp_path]))
     table = scenario_table(scenario)
     assert [row.label for row in table.rows] == ["ER", "PL-FMS"]
-    assert [round(e.ours.mean, 6) for e in table.rows[1].entries if e.ours] == [41.0, 41.0, 41.0]
+    assert [round(e.ours.mean, 6) for e in table.rows[1].cells if e.ours] == [41.0, 41.0, 41.0]
     assert sum("PL-FMS +10.0 over ER, 3 seeds" in note and "a win" in note for note in table.notes) == 3

@@ -125,7 +125,7 @@ def as_row(answer: FileAnswer, levels: Sequence[int], top: int) -> dict[str, Any
 
 def write(answers: Sequence[FileAnswer], levels: Sequence[int], top: int, path: Path) -> None:
     """Write all answers to a file of the kind that its name says."""
-    from ramify.files import write_atomic
+    from ramify.files import json_text, write_atomic
     from ramify.learner.page import answers_page
     from ramify.reports.export import csv_text, write_parquet
 
@@ -137,7 +137,7 @@ def write(answers: Sequence[FileAnswer], levels: Sequence[int], top: int, path: 
     elif kind == ".html":
         write_atomic(path, answers_page(answers, levels))
     elif kind == ".json":
-        write_atomic(path, json.dumps([as_dict(answer, levels) for answer in answers], indent=1) + "\n")
+        write_atomic(path, json_text([as_dict(answer, levels) for answer in answers]))
     else:
         write_atomic(path, "".join(json.dumps(as_dict(answer, levels)) + "\n" for answer in answers))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,6 +26,7 @@ def main(argv: list[str]) -> int:
 
     with importing():
         from ramify.cli.answers import as_dict, check_kind, line, run_levels
+        from ramify.files import json_text
         from ramify.learner import Learner
         from ramify.learner.asking import Question, ask, named_images
         from ramify.learner.sure import ONE_PATH, check_confidence
@@ -62,7 +62,7 @@ def main(argv: list[str]) -> int:
     if not answers:
         raise RamifyError("no images were given; name files, a folder, a CSV, or - for standard input")
     if args.json:
-        sys.stdout.write(json.dumps([as_dict(answer, levels) for answer in answers], indent=1) + "\n")
+        sys.stdout.write(json_text([as_dict(answer, levels) for answer in answers]))
     return _tell_of(answers, args, learner, levels)
 
 

@@ -6,7 +6,6 @@ carries its level as an attribute. No database is needed to read or to write the
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections import Counter
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ramify.errors import RamifyError
-from ramify.files import beside, read_json, write_atomic
+from ramify.files import beside, json_text, read_json, write_atomic
 from ramify.learner.asking import FileAnswer
 from ramify.learner.exchange import Brought
 
@@ -65,7 +64,7 @@ def write_answers(answers: Iterable[tuple[FileAnswer, Path]], folder: Path) -> i
             }
             for level, (label, _) in sorted(answer.levels.items())
         ]
-    write_atomic(folder / LABELS, json.dumps({"classes": None, "labels": labels}, indent=1) + "\n")
+    write_atomic(folder / LABELS, json_text({"classes": None, "labels": labels}))
     return len(labels)
 
 

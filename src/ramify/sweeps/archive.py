@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ramify.errors import RamifyError
-from ramify.files import check_format, fitting, read_json, write_atomic
+from ramify.files import check_format, fitting, json_text, read_json, write_atomic
 from ramify.runs.config import read_config
 from ramify.runs.files import RunFiles
 from ramify.sweeps.study import StudyRun
@@ -52,12 +52,12 @@ class Archive:
         elif file == "records.jsonl":
             text = "".join(f"{json.dumps(record)}\n" for record in run["records"])
         else:
-            text = _whole(run[file.removesuffix(".json")])
+            text = json_text(run[file.removesuffix(".json")])
         return text.encode()
 
     def study_json(self) -> str:
         """The study.json of the folder."""
-        return _whole({"format": 1, "name": self.study, "runs": list(self.runs)})
+        return json_text({"format": 1, "name": self.study, "runs": list(self.runs)})
 
 
 @dataclass(frozen=True)
@@ -242,11 +242,6 @@ def _parsed(line: bytes, path: Path, number: int) -> RunLine:
     if not isinstance(values, dict):
         raise RamifyError(f"{path} line {number} is damaged: it holds no table")
     return values
-
-
-def _whole(values: Any) -> str:
-    """As a run writes a JSON file."""
-    return json.dumps(values, indent=1) + "\n"
 
 
 def _digest(tree: str) -> str:
