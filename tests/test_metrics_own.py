@@ -92,12 +92,12 @@ def test_compare_works_a_metric_out_for_runs_that_have_not_recorded_it(
     (found,) = scenarios(read_runs([desk / "runs"]))
     table = scenario_table(found, "own_metrics:count")
     assert list(table.columns) == [("level 1",), ("level 2",), ("level 3",)]
-    assert {entry.ours.mean for row in table.rows for entry in row.entries if entry.ours} == {60.0}
+    assert {entry.ours.mean for row in table.rows for entry in row.cells if entry.ours} == {60.0}
     table = scenario_table(found, "own_metrics:right")
     assert list(table.columns) == [("right",)]
     answers = [run.answers for run in found.series[0].runs]
     expected = np.mean([(a.predictions == a.truth).mean() for a in answers if a is not None])
-    entry = table.rows[0].entries[0]
+    entry = table.rows[0].cells[0]
     assert entry.ours is not None
     assert entry.ours.mean == pytest.approx(100 * expected)
 
@@ -114,7 +114,7 @@ def test_every_figure_can_be_compared(tmp_path: Path) -> None:
         table = scenario_table(found, name)
         assert table.columns
     means = {
-        name: scenario_table(found, name).rows[0].entries[0].ours
+        name: scenario_table(found, name).rows[0].cells[0].ours
         for name in ("decoded.path", "decoded.path-true", "balanced_accuracy", "consistency", "seconds")
     }
     result = found.series[0].runs[0].result
