@@ -29,6 +29,11 @@ if TYPE_CHECKING:
 class Answer(Stateful):
     """How to answer: with the network as it is."""
 
+    @property
+    def begun(self) -> bool:
+        """Whether long training for it is on its way, to be gone on with."""
+        return False
+
     def learned(self, bench: Workbench, forward: Forward) -> None:
         """An update has been made."""
 
