@@ -19,7 +19,6 @@ from ramify.evaluation.anytime import Way
 from ramify.hierarchy.decode import Said
 from ramify.memory.workbench import Cost
 from ramify.methods import Trainer, find_method
-from ramify.methods.epochs import MemoryEpochs
 from ramify.named import is_own
 from ramify.runs.checkpoint import refuse_differences
 from ramify.runs.config import Config
@@ -86,8 +85,7 @@ def work_out(run: Run, position: int, path: Path) -> None:
 def take(run: Run, path: Path) -> WorkedOut | None:
     """The answers worked out for this run at its position, if there are any; their cost becomes the run's."""
     trainer = run.trainer
-    epochs = trainer.recipe.answer
-    if not path.exists() or (isinstance(epochs, MemoryEpochs) and epochs.begun):  # what was begun goes on
+    if not path.exists() or trainer.recipe.answer.begun:  # what was begun goes on
         return None
     state, about = load_state(path)
     refuse_differences(run.identity(), about, path.name)
