@@ -81,11 +81,7 @@ def _paths() -> Json:
                 [
                     _query("label", "a label; several for several levels", {"type": "string"}, True),
                     _query("level", "the level of each label, 1 the coarsest", {"type": "integer"}),
-                    _query(
-                        "key",
-                        "a name of yours: a sample sent again under it is learned once",
-                        {"type": "string"},
-                    ),
+                    _query("key", "yours: a sample sent again under it is learned once", {"type": "string"}),
                     _query("source", "where it comes from, to forget all of it later", {"type": "string"}),
                     _query("new", "1: put labels that the given tree lacks into it", {"enum": ["1"]}),
                     _query("correct", "1: train on it until it is answered so", {"enum": ["1"]}),
