@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Any, ClassVar
 
 from torch import Tensor
@@ -39,12 +38,7 @@ class Turns:
                 self._changed.notify_all()
                 raise
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None = None,
-        error: BaseException | None = None,
-        trace: TracebackType | None = None,
-    ) -> None:
+    def __exit__(self, *why: object) -> None:
         with self._changed:
             self._queue.popleft()
             self._changed.notify_all()
