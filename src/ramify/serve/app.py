@@ -80,7 +80,7 @@ def make_app(service: Service, hosts: tuple[str, ...] = LOCAL, token: str | None
         *(("GET", path, page(name)) for path, name in PAGES.items()),
     ]
     gate = Gate(service, hosts, token)
-    return Starlette(routes=[Route(path, gate(path, answer), methods=[how]) for how, path, answer in made])
+    return Starlette(routes=[Route(path, gate(path, one), methods=[how]) for how, path, one in made])
 
 
 class Gate:
@@ -89,14 +89,14 @@ class Gate:
     def __init__(self, service: Service, hosts: tuple[str, ...], token: str | None) -> None:
         self.service, self.hosts, self.token = service, hosts, token
 
-    def __call__(self, path: str, answer: Endpoint) -> Endpoint:
+    def __call__(self, path: str, endpoint: Endpoint) -> Endpoint:
         """An endpoint that is asked by those alone; its errors become answers, its times are noted."""
         known = None if path in PROBED else parameters(path)
 
         async def guarded(request: Request) -> Response:
             start, response = perf_counter(), None
             try:
-                response = self.let_in(request) or await answer(_spelt(request, known))
+                response = self.let_in(request) or await endpoint(_spelt(request, known))
             except Refused as error:
                 response = failure(error.status, str(error), error.headers)
             except (TeachingStopped, TimeoutError) as error:
@@ -123,7 +123,7 @@ class Gate:
         if origin is not None and origin.partition("://")[2] != host:
             raise Refused(403, "pages of other sites may not ask this server")
         asker = request.client.host if request.client else ""
-        wait = self.service.rate.wait(asker)
+        wait = self.service.rate_limit.wait(asker)
         if wait:
             rate = f"{self.service.limits.rate:g} requests a second are answered"
             raise Refused(429, f"{rate}; wait {wait:.2f} s", Retry_After=str(max(1, round(wait))))
@@ -140,9 +140,9 @@ class Gate:
 
         given = request.query_params.get("token")
         if request.url.path == "/" and given is not None and _same(given, token):
-            shown = RedirectResponse("/", 303)
-            shown.set_cookie(COOKIE, token, httponly=True, samesite="strict", max_age=365 * 86400)
-            return shown
+            entered = RedirectResponse("/", 303)
+            entered.set_cookie(COOKIE, token, httponly=True, samesite="strict", max_age=365 * 86400)
+            return entered
         bearer = request.headers.get("authorization", "").removeprefix("Bearer ").strip()
         if _same(bearer, token) or _same(request.cookies.get(COOKIE, ""), token):
             return None
@@ -179,11 +179,11 @@ def page(name: str) -> Endpoint:
     """A file of the page."""
     from starlette.responses import Response
 
-    async def answer(request: Request) -> Response:
+    async def endpoint(request: Request) -> Response:
         content, kind = asset(name)
         return Response(content, 200, media_type=kind)
 
-    return answer
+    return endpoint
 
 
 class Doors:
@@ -309,13 +309,13 @@ class Doors:
             raise Refused(400, "the body is no JSON; send a table with edit, level, label, …") from None
         if not isinstance(what, dict):
             raise Refused(400, f"the body is {shown(what)}; send a table with edit, level, label, …")
-        return await self._changed(what)
+        return await self._in_turn(what)
 
     async def undo(self, request: Request) -> Response:
         """The last edit taken back."""
-        return await self._changed({"edit": "undo"})
+        return await self._in_turn({"edit": "undo"})
 
-    async def _changed(self, what: dict[str, Any]) -> Response:
+    async def _in_turn(self, what: dict[str, Any]) -> Response:
         receipt, done = self.service.teaching.accept(Edited(what))
         number = (await asyncio.wrap_future(receipt)).number
         finished = asyncio.wrap_future(done)

@@ -42,7 +42,7 @@ class AskedImages:
     def __init__(self, most: int = 500) -> None:
         self.most = most
         self._questions: OrderedDict[str, AskedImage] = OrderedDict()
-        self._one = threading.Lock()
+        self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return len(self._questions)
@@ -50,7 +50,7 @@ class AskedImages:
     def add(self, pixels: Pixels, answer: Reply) -> str:
         """Keep an image; its name."""
         name = image_name(pixels)
-        with self._one:
+        with self._lock:
             self._questions[name] = AskedImage(name, pixels, answer)
             self._questions.move_to_end(name)
             while len(self._questions) > self.most:
@@ -59,7 +59,7 @@ class AskedImages:
 
     def renew(self, name: str, answer: Reply) -> None:
         """A later answer to an image, if it is still there."""
-        with self._one:
+        with self._lock:
             if name in self._questions:
                 self._questions[name] = AskedImage(name, self._questions[name].pixels, answer)
 
@@ -69,18 +69,18 @@ class AskedImages:
 
     def drop(self, name: str) -> None:
         """An image was taught, or is not wanted."""
-        with self._one:
+        with self._lock:
             self._questions.pop(name, None)
 
     def stale(self, samples: int, most: int) -> list[AskedImage]:
         """Those whose answer is of an earlier model, the oldest answers first."""
-        with self._one:
+        with self._lock:
             found = [q for q in self._questions.values() if q.answer.samples != samples]
         return sorted(found, key=lambda q: q.answer.samples)[:most]
 
     def next_to_label(self, count: int) -> list[AskedImage]:
         """The answers that are least sure, and unlike each other."""
-        with self._one:
+        with self._lock:
             questions = list(self._questions.values())
         if not questions:
             return []

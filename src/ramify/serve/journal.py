@@ -47,7 +47,7 @@ class Journal:
         """Open the journal of a model that has what came before, `last` and all."""
         self.folder = folder
         self._file: BinaryIO | None = None
-        self._one = threading.RLock()
+        self._lock = threading.RLock()
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
             self._cut()
@@ -63,7 +63,7 @@ class Journal:
         """Write entries and force them to the disk; their numbers."""
         numbers = list(range(self.last + 1, self.last + 1 + len(entries)))
         packed = b"".join(entry.packed(n) for n, entry in zip(numbers, entries, strict=True))
-        with self._one, writing(self.folder):
+        with self._lock, writing(self.folder):
             if self._file is None:
                 path = self.folder / f"{numbers[0]:020d}{SUFFIX}"
                 self._file = path.open("ab", buffering=0)
@@ -95,7 +95,7 @@ class Journal:
 
     def trim(self, upto: int) -> None:
         """Forget the entries up to a number, where all of a file's are."""
-        with self._one:
+        with self._lock:
             self.close()
             paths = self._paths()
             ends = [int(path.stem) - 1 for path in paths[1:]] + [self.last]
@@ -105,7 +105,7 @@ class Journal:
 
     def close(self) -> None:
         """Write no more to the current file."""
-        with self._one:
+        with self._lock:
             if self._file is not None:
                 self._file.close()
                 self._file = None

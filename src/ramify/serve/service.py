@@ -53,13 +53,14 @@ class Service:
         folder: ModelFolder,
         limits: Limits | None = None,
         save_every: float = 60.0,
-        asked: int = 500,
+        keep: int = 500,
         idle: float | None = 1.0,
     ) -> None:
         self.limits = limits or Limits()
         self.teaching = Teaching(learner, folder, self.limits.queue, save_every, idle)
         self.answering = Answerer(self.teaching.replica)
-        self.asked, self.requests, self.rate = AskedImages(asked), Requests(), RateLimit(self.limits.rate)
+        self.asked, self.requests = AskedImages(keep), Requests()
+        self.rate_limit = RateLimit(self.limits.rate)
         self.folder, self.began = folder.path, monotonic()
 
     def start(self) -> None:
