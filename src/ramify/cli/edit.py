@@ -41,7 +41,7 @@ def main(argv: list[str]) -> int:
         learner = Learner.load(args.model, device="cpu", network=args.network, own_code=args.own_code)
         entry = learner.edit(args.verb.replace("-", "_"), **_arguments(learner, args))
         learner.save(args.model)
-    sys.stdout.write(f"{told(entry)}\n")
+    sys.stdout.write(f"{in_words(entry)}\n")
     if args.verb in ("forget", "forget-samples", "forget-source"):
         sys.stdout.write("what the network's weights have learned from them remains\n")
     return 0
@@ -186,13 +186,13 @@ def _write_images(learner: Learner, samples: list[Stored], folder: Path) -> None
 
 def _show_history(learner: Learner, as_json: bool) -> None:
     for entry in learner.history:
-        line = json.dumps(entry, ensure_ascii=False) if as_json else f"{entry['when']}  {told(entry)}"
+        line = json.dumps(entry, ensure_ascii=False) if as_json else f"{entry['when']}  {in_words(entry)}"
         sys.stdout.write(f"{line}\n")
     if not learner.history:
         tell("no label of this model has been changed")
 
 
-def told(entry: Entry) -> str:
+def in_words(entry: Entry) -> str:
     """An entry of the history in words."""
     what, level = entry["edit"], entry.get("level")
     at = "" if level is None else f" (level {level})"

@@ -190,9 +190,9 @@ def _lay(tree: Taxonomy | None, own: Taxonomy, name: str) -> tuple[Ints, Taxonom
         )
     if len(set(found)) < len(found):
         raise RamifyError(f"{name}: two classes have the same leaf in the given tree: rename one of them")
-    kept = np.unique(found)
-    attributes = {key: [values[i] for i in kept] for key, values in tree.leaf_attributes.items()}
-    return np.searchsorted(kept, found), Taxonomy.from_rows([tree.path(i) for i in kept], attributes)
+    there = np.unique(found)
+    attributes = {key: [values[i] for i in there] for key, values in tree.leaf_attributes.items()}
+    return np.searchsorted(there, found), Taxonomy.from_rows([tree.path(i) for i in there], attributes)
 
 
 def plain(name: str) -> str:

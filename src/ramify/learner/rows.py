@@ -102,7 +102,7 @@ class Manifest:
         fitting = [
             place
             for place in places
-            if place["rows"] <= len(self.rows) and place["sha256"] == self._digest(place["rows"])
+            if place["rows"] <= len(self.rows) and place["sha256"] == self._of_first(place["rows"])
         ]
         if fitting:
             found: dict[str, Any] = max(fitting, key=lambda place: (place["rows"], place.get("at") == at))
@@ -117,7 +117,8 @@ class Manifest:
             "another file"
         )
 
-    def _digest(self, rows: int) -> str:
+    def _of_first(self, rows: int) -> str:
+        """A digest of so many rows."""
         return _digest("\x1e".join(row.text for row in self.rows[:rows]))
 
     def grow(self) -> None:
@@ -136,7 +137,11 @@ class Manifest:
         """Its place among the others."""
         if self.taken and self.place not in self.notes["manifests"]:
             self.notes["manifests"].append(self.place)
-        self.place |= {"rows": self.taken, "sha256": self._digest(self.taken), "waiting": list(self.waiting)}
+        self.place |= {
+            "rows": self.taken,
+            "sha256": self._of_first(self.taken),
+            "waiting": list(self.waiting),
+        }
 
 
 class ClassFolders:

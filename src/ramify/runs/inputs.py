@@ -70,8 +70,8 @@ def on_features(settings: Settings) -> dict[str, Any]:
 
 def may_become(config: Config) -> tuple[Config, ...]:
     """What a run may write of this config, by its dataset: as it is, on features, and on encoded images."""
-    encoded = (replace(config, augment=augmentation(config)),) if config.network.encodes else ()
-    return config, replace(config, **on_features(config)), *encoded
+    found = config, replace(config, **on_features(config))
+    return (*found, replace(config, augment=augmentation(config))) if config.network.encodes else found
 
 
 def augmentation(settings: Settings) -> AugmentSettings:

@@ -95,7 +95,7 @@ class Answerer:
                     return
                 asked = [self._waiting.popleft() for _ in range(min(TOGETHER, len(self._waiting)))]
             try:
-                answers = answer(self.replica.now, [asking for asking, _ in asked])
+                answers = replies(self.replica.now, [asking for asking, _ in asked])
                 for (_, future), found in zip(asked, answers, strict=True):
                     future.set_result(found)
             except Exception as error:
@@ -104,7 +104,7 @@ class Answerer:
                         future.set_exception(error)
 
 
-def answer(learner: Learner, asked: Sequence[Asking]) -> list[Reply]:
+def replies(learner: Learner, asked: Sequence[Asking]) -> list[Reply]:
     """Answers from one pass; each may be read in a way of its own."""
     trainer, classes = learner._trainer, learner._trainer.classes
     found: dict[int, Reply] = {}

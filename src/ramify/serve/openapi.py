@@ -127,7 +127,7 @@ def _operation(
     summary: str,
     answer: Json,
     wrong: str = "",
-    parameters: list[Json] | None = None,
+    query: list[Json] | None = None,
     body: Json | None = None,
     ok: str = "200",
     kind: str = "application/json",
@@ -137,8 +137,8 @@ def _operation(
     for status in sorted({*wrong.split(), "401", "403", "429"}):
         responses[status] = {"description": WRONG[status], "content": failure}
     found: Json = {"summary": summary, "responses": responses}
-    if parameters:
-        found["parameters"] = parameters
+    if query:
+        found["parameters"] = query
     return found if body is None else found | {"requestBody": body}
 
 
