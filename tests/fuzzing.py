@@ -16,7 +16,7 @@ from safetensors.numpy import load_file, save_file
 
 from made_runs import make_run
 from ramify.datasets import load_dataset
-from ramify.datasets.manifest import manifest_origin
+from ramify.datasets.own import manifest_origin
 from ramify.errors import RamifyError
 from ramify.learner import Learner
 from ramify.methods.settings import NetworkSettings

@@ -21,7 +21,7 @@ from PIL import Image
 
 import ramify
 from ramify.cli import main
-from ramify.learner.images import as_tensor
+from ramify.learner.images import image_tensor
 
 SIZE = 8
 SMALL: dict[str, Any] = {
@@ -58,7 +58,7 @@ def reference(order: list[int]) -> ramify.Learner:
     learner = ramify.Learner("pl-fms", device="cpu", **SMALL)
     for number in order:
         picture = Image.open(io.BytesIO(image(number)))
-        learner.partial_fit(as_tensor([picture], SIZE), [labels(number)])
+        learner.partial_fit(image_tensor([picture], SIZE), [labels(number)])
     return learner
 
 

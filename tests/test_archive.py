@@ -12,9 +12,9 @@ import pytest
 from made_runs import make_run
 from ramify.cli import main
 from ramify.errors import RamifyError
-from ramify.reports.data import find_runs, load_run, load_runs
+from ramify.reports.data import find_runs, load_run, read_runs
 from ramify.reports.export import record_rows, result_rows
-from ramify.reports.live import Folder
+from ramify.reports.live import LiveRuns
 from ramify.reports.series import scenarios
 from ramify.sweeps.archive import FILES, Packed, open_runs, publish, unpack
 
@@ -67,14 +67,14 @@ def runs(tmp_path: Path) -> Path:
 
 def test_an_archive_is_read_like_a_folder(runs: Path, tmp_path: Path) -> None:
     assert publish(runs, tmp_path / "out" / "mine.jsonl") == (2, 0)
-    packed, there = load_runs([tmp_path / "out"]), load_runs([runs])
+    packed, there = read_runs([tmp_path / "out"]), read_runs([runs])
     done = [run for run in there if run.result is not None]
     assert [run.path.name for run in packed] == sorted(run.path.name for run in done)
     assert result_rows(packed) == result_rows(done)
     assert record_rows(packed) == record_rows(done)
     assert [s.title for s in scenarios(packed)] == [s.title for s in scenarios(done)]
     assert len(find_runs([tmp_path / "out", tmp_path / "out" / "mine.jsonl"])) == 2  # each once
-    page = Folder(tmp_path / "out").view()
+    page = LiveRuns(tmp_path / "out").view()
     assert "CLIB" in page
     assert "mine.jsonl/clib-multiple-depth" in page
     outside = tmp_path / "link"
@@ -118,7 +118,7 @@ def test_the_folders_of_the_machine_stay_behind(tmp_path: Path) -> None:
     about["command"] = ["ramify", "run", "--out", "/home/someone/runs/x", "--ratio", "1/2"]
     (folder / "config.json").write_text(json.dumps(about))
     publish(folder, tmp_path / "mine.jsonl")
-    assert load_runs([tmp_path / "mine.jsonl"])[0].facts["command"] == [
+    assert read_runs([tmp_path / "mine.jsonl"])[0].facts["command"] == [
         "ramify",
         "run",
         "--out",
@@ -188,7 +188,7 @@ def test_what_is_damaged_is_refused_in_one_line(text: str, said: str, tmp_path: 
     path = tmp_path / "bad.jsonl"
     path.write_text(text)
     with pytest.raises(RamifyError) as caught:
-        load_runs([path])
+        read_runs([path])
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
 

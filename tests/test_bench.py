@@ -15,10 +15,10 @@ from ramify.bench.augment import batch_making
 from ramify.bench.features import (
     bytes_a_sample,
     encoding_ratio,
+    feature_workload,
     fine_tuned,
     learning_gain,
     linear_ratio,
-    on_features,
 )
 from ramify.bench.kernel import kernel_cost
 from ramify.bench.measure import (
@@ -38,7 +38,7 @@ from ramify.methods.settings import NetworkSettings
 
 TINY = Settings(memory_size=48, updates_per_sample=1.0, network=NetworkSettings("resnet18", 0.1, "imagenet"))
 WORK = Workload("pl-fms", TINY, classes=(2, 5))
-FEATURES = replace(on_features(classes=(2, 5)), features=64)
+FEATURES = replace(feature_workload(classes=(2, 5)), features=64)
 TUNED = replace(fine_tuned(32), settings=replace(fine_tuned().settings, memory_size=16))
 
 
@@ -117,7 +117,7 @@ def test_the_quick_benchmark_prints_and_writes_the_same(monkeypatch, tmp_path, c
     monkeypatch.setattr(table, "SIZES", {64: 8})
     monkeypatch.setattr(table, "kernel_cost", lambda work, blocks, block: kernel_cost(work, 1, block))
     monkeypatch.setattr(table, "PERIOD", 8)
-    monkeypatch.setattr(table, "on_features", lambda batch=16: FEATURES)
+    monkeypatch.setattr(table, "feature_workload", lambda batch=16: FEATURES)
     monkeypatch.setattr(table, "fine_tuned", lambda: TUNED)
     monkeypatch.setattr(table, "linear_ratio", lambda work, blocks: linear_ratio(work, 1, 8))
     monkeypatch.setattr(table, "learning_gain", lambda tuned, work: learning_gain(tuned, work, 1))

@@ -13,7 +13,7 @@ import pytest
 from ramify.errors import RamifyError
 from ramify.learner import Learner
 from ramify.learner.manifest import Lesson
-from ramify.reports.data import load_run, load_runs
+from ramify.reports.data import load_run, read_runs
 from ramify.runs.checkpoint import Checkpoints, refuse_differences
 from ramify.runs.files import RunFiles
 from ramify.runs.folder import RunFolder
@@ -90,7 +90,7 @@ def test_trees_streams_and_studies() -> None:
 
 @pytest.mark.skipif(not RESULTS.is_dir(), reason="the published runs are not here")
 def test_all_published_runs() -> None:
-    runs = load_runs([RESULTS])
+    runs = read_runs([RESULTS])
     assert len(runs) >= 201
     for run in runs:
         assert RunFiles(run.path).about()["config"]

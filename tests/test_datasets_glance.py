@@ -9,7 +9,7 @@ import pytest
 from ramify.cli import main
 from ramify.datasets import glance as room
 from ramify.datasets import load_dataset
-from ramify.datasets.glance import forget, glance, recall
+from ramify.datasets.glance import forget_listings, glance, recall
 from ramify.datasets.places import kept
 
 NAMES = ("train/a/1.png", "train/a/2.png", "train/b/1.png", "test/a/1.png", "test/b/1.png", "notes.txt")
@@ -111,7 +111,7 @@ def test_a_damaged_memo_and_one_of_another_folder_are_ignored(own, tmp_path):
         assert recall(own, tmp_path) is None
         assert glance(own, tmp_path).key == seen.key
     assert recall(own, tmp_path) is not None
-    forget(tmp_path)
+    forget_listings(tmp_path)
     assert recall(own, tmp_path) is None
 
 

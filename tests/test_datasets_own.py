@@ -17,7 +17,7 @@ from PIL import Image, ImageFile, features
 
 from ramify.cli import main
 from ramify.datasets import load_dataset
-from ramify.datasets.decode import _heif, decode
+from ramify.datasets.decode import _heif, decode_image
 from ramify.datasets.splits import resplit
 from ramify.errors import RamifyError
 from ramify.reports.mistakes import Mistake
@@ -190,7 +190,7 @@ def test_heic_names_its_extra_and_is_read_with_it(folders, monkeypatch):
     monkeypatch.setitem(sys.modules, "pillow_heif", pretended)
     try:
         _heif.cache_clear()
-        np.testing.assert_array_equal(decode(HEIC, 8)[:, 3, 4], COLOURS["oak"])
+        np.testing.assert_array_equal(decode_image(HEIC, 8)[:, 3, 4], COLOURS["oak"])
     finally:
         _heif.cache_clear()
         Image.OPEN.pop("HEIF", None)

@@ -446,6 +446,8 @@ def test_a_result_has_every_reading_of_the_last_answers(method, tmp_path):
     for name, accuracy in expected.items():
         assert written["decoded"][name] == pytest.approx(accuracy), name
     assert written["decoded"]["heads"] == written["final_accuracy"]
+    asked = [len(truth) if one.task_end else run.config.eval_images for one in run.records]
+    assert written["images_evaluation"] == sum(asked)  # one pass for all of them
     assert RunFolder(tmp_path / "run").result().decoded == written["decoded"]
 
 

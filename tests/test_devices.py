@@ -5,15 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 
 import pretend
 from ramify import Learner
 from ramify.errors import RamifyError
-from ramify.methods import METHODS, Trainer, make_settings
+from ramify.methods import METHODS, Trainer, checks, make_settings
 from ramify.methods.checks import SETTINGS, SIZE, Toy, ToyNetwork
 from ramify.methods.guard import EVERY
+from ramify.methods.settings import NetworkSettings
 from ramify.networks import ImageInputs
+from ramify.runs import run_config
 from ramify.statefiles import load_state, save_state
+from tiny_runs import tiny
 
 TOY, BRIEF = Toy.stream(36), Toy.stream(24)
 PARTS = [(0, 7, True), (7, 17, False), (17, 24, True)]  # of BRIEF: from, to, whether a task ends there
@@ -120,6 +124,56 @@ def test_an_export_from_a_device_leaves_the_cpu_alone(tmp_path, monkeypatch):
     ready = ImageInputs(SIZE, mean=mean, std=std).ready(TOY.images)
     wanted = (TOY.images / 255 - torch.tensor(mean).view(3, 1, 1)) / torch.tensor(std).view(3, 1, 1)
     torch.testing.assert_close(ready, wanted)
+
+
+class Crash(Exception):
+    pass
+
+
+def crash(run):
+    if run.position >= 20:
+        raise Crash
+
+
+ENCODER = "made_features:frozen"
+
+
+@pytest.mark.parametrize(
+    ("name", "network"),
+    [
+        *(("pl-fms", "tiny_runs:network"), ("bic", "tiny_runs:network"), ("gdumb", "tiny_runs:network")),
+        *(("canopy", NetworkSettings(ENCODER, freeze="2")), ("slda", NetworkSettings(ENCODER, freeze="all"))),
+    ],
+)
+def test_a_run_is_continued_on_a_device(name, network, tmp_path, monkeypatch):
+    """From its checkpoint; also where images are encoded there. It ends as on the CPU."""
+    network = NetworkSettings(network) if isinstance(network, str) else network
+    config = tiny(name, network=network, limit=40, eval_every=16)
+    run_config(config, tmp_path / "here", threads=1, device="cpu")
+    with pretend.device(float64=False) as device:
+        monkeypatch.setattr("ramify.runs.run.pick_device", lambda name: device)
+        with pytest.raises(Crash):
+            run_config(config, tmp_path / "there", threads=1, checkpoint_every=0, watch=crash)
+        run_config(config, tmp_path / "there", threads=1, resume=True)
+    for file in ("model.safetensors", "predictions.safetensors"):
+        here, there = (load_file(tmp_path / where / file) for where in ("here", "there"))
+        assert_same({n: v.numpy() for n, v in there.items()}, {n: v.numpy() for n, v in here.items()})
+
+
+@pytest.mark.parametrize("name", ["er", "canopy", "ranpac"])
+def test_a_learner_is_saved_and_loaded_on_a_device(name, tmp_path, monkeypatch):
+    given = {"image_size": SIZE, "memory_size": 24, "network": f"{checks.__name__}:ToyNetwork", "lr": 1e-2}
+    half = len(TOY.labels) // 2
+    with pretend.device() as device:
+        monkeypatch.setattr("ramify.learner.learner.pick_device", lambda name: device)
+        learner = Learner(name, **given)
+        learner.partial_fit(TOY.images[:half], TOY.labels[:half], TOY.levels[:half])
+        learner.save(tmp_path / "model")
+        again = Learner.load(tmp_path / "model", own_code=True)
+        for one in (learner, again):
+            one.partial_fit(TOY.images[half:], TOY.labels[half:], TOY.levels[half:])
+        assert {value.device.type for value in again._trainer.model.state_dict().values()} == {device.type}
+        assert_same(learned(again._trainer), learned(learner._trainer))
 
 
 # ---- nobody waits for the device

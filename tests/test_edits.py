@@ -16,7 +16,7 @@ from PIL import Image
 from ramify import Learner, RamifyError, Taxonomy, load_dataset
 from ramify.change import Change, class_means, class_pairs, class_sums, slot_rows
 from ramify.cli import main
-from ramify.learner.history import difference, digest, patched, read_history
+from ramify.learner.history import difference, patched, read_history, state_digest
 from ramify.learner.relabel import stores
 from ramify.methods import METHODS
 from ramify.methods.checks import Toy, same, weights
@@ -133,25 +133,25 @@ def test_random_edits_of_every_method(
         SAVED[method, tree] = first._trainer.state() | {"names": first._names.state(first._trainer)}
     ours._trainer.restore(SAVED[method, tree])
     ours._names.restore(SAVED[method, tree]["names"])
-    before = [digest(ours._whole())]
+    before = [state_digest(ours._whole())]
     for _ in range(data.draw(st.integers(1, 4), label="edits")):
         if not ours.levels:
             break
-        held = digest(ours._whole())
+        held = state_digest(ours._whole())
         kind = edit(ours, data)
         if kind.endswith("refused"):
-            assert digest(ours._whole()) == held
+            assert state_digest(ours._whole()) == held
         elif kind == "forget_samples":
-            before = [digest(ours._whole())]
+            before = [state_digest(ours._whole())]
         else:
-            before.append(digest(ours._whole()))
+            before.append(state_digest(ours._whole()))
     folder = tmp_path_factory.mktemp("model")
     ours.save(folder)
     again = Learner.load(folder, network=ours.get_params()["network"], method=method)
-    assert digest(again._whole()) == digest(ours._whole())
+    assert state_digest(again._whole()) == state_digest(ours._whole())
     for wanted in before[-2::-1]:  # before anything is asked: some methods train then
         assert again.undo()["exactly"]
-        assert digest(again._whole()) == wanted
+        assert state_digest(again._whole()) == wanted
     with pytest.raises(RamifyError, match="no edit to take back"):
         again.undo()
     check(again)
@@ -350,17 +350,17 @@ def one() -> Learner:
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistake_is_refused_in_one_line_and_changes_nothing(name, one):
     mistake, told = MISTAKES[name]
-    before = digest(one._whole())
+    before = state_digest(one._whole())
     with pytest.raises(RamifyError, match=told) as caught:
         mistake(one)
     assert "\n" not in str(caught.value)
-    assert digest(one._whole()) == before
+    assert state_digest(one._whole()) == before
     assert not one.history
 
 
 def test_an_edit_that_breaks_midway_leaves_all_as_it_was(monkeypatch):
     ours = taught("pl-fms")
-    before = digest(ours._whole())
+    before = state_digest(ours._whole())
 
     def breaks(*args: Any) -> None:
         raise MemoryError
@@ -368,7 +368,7 @@ def test_an_edit_that_breaks_midway_leaves_all_as_it_was(monkeypatch):
     monkeypatch.setattr(type(ours._trainer), "follow", breaks)
     with pytest.raises(MemoryError):
         ours.merge(2, ours.labels(2))
-    assert digest(ours._whole()) == before
+    assert state_digest(ours._whole()) == before
     assert not ours.history
 
 
@@ -455,7 +455,7 @@ def test_a_patch_leads_back(data):
         return {name: state(depth - 1) if depth and data.draw(st.booleans()) else leaf() for name in names}
 
     before, after = state(2), state(2)
-    assert digest(patched(after, difference(before, after))) == digest(before)
+    assert state_digest(patched(after, difference(before, after))) == state_digest(before)
     assert difference(before, copied(before)) is None
 
 

@@ -20,7 +20,7 @@ from ramify.cli import main
 from ramify.errors import RamifyError
 from ramify.learner.exchange import plain_names, unique_names
 from ramify.learner.labelstudio import image_path
-from ramify.learner.rows import read_rows
+from ramify.learner.rows import read_manifest
 from ramify.taxonomy import Taxonomy
 
 PATHS = [
@@ -92,7 +92,7 @@ def test_a_hundred_tasks_go_there_and_back_without_loss(
 ) -> None:
     home, tasks = project
     taught(home, tmp_path)
-    rows = read_rows(tmp_path / "labels.csv")
+    rows = read_manifest(tmp_path / "labels.csv")
     assert [row.path for row in rows] == [f"shelf {n % 3}/é{n}.png" for n in range(100)]
     brought = [tuple(plain_names([label for _, label in row.labels])) for row in rows]
     assert brought == [PATHS[n % len(PATHS)] for n in range(100)]
@@ -259,7 +259,7 @@ def test_a_dataset_of_fiftyone_is_written_and_read(
     written = fiftyone_reads(tmp_path / "fo")
     assert len(written) == 101  # two files that differ in their ending alone
     assert main(["import", "fiftyone", str(tmp_path / "fo")]) == 0
-    rows = read_rows(tmp_path / "fo" / "labels.csv")
+    rows = read_manifest(tmp_path / "fo" / "labels.csv")
     read = {
         str(tmp_path / "fo" / row.path): [(label, int(level)) for level, label in row.labels] for row in rows
     }
@@ -277,7 +277,7 @@ def test_other_forms_of_fiftyone_datasets(tmp_path: Path, capsys: pytest.Capture
     labels = {"a": 1, "b.v2": "pear", "c": None, "gone": 0}
     (tmp_path / "labels.json").write_text(json.dumps({"classes": ["apple", "plum"], "labels": labels}))
     assert main(["import", "fiftyone", str(tmp_path)]) == 0
-    assert [(row.path, row.labels) for row in read_rows(tmp_path / "labels.csv")] == [
+    assert [(row.path, row.labels) for row in read_manifest(tmp_path / "labels.csv")] == [
         ("data/a.jpg", (("", "plum"),)),
         ("data/b.v2.jpg", (("", "pear"),)),
     ]
@@ -287,7 +287,7 @@ def test_other_forms_of_fiftyone_datasets(tmp_path: Path, capsys: pytest.Capture
     several = {"a": ["fruit", "plum"], "b.v2": [{"label": "pear", "attributes": {"level": 2}}]}
     (tmp_path / "labels.json").write_text(json.dumps({"classes": None, "labels": several}))
     assert main(["import", "fiftyone", str(tmp_path)]) == 0
-    assert [row.labels for row in read_rows(tmp_path / "labels.csv")] == [
+    assert [row.labels for row in read_manifest(tmp_path / "labels.csv")] == [
         (("1", "fruit"), ("2", "plum")),
         (("2", "pear"),),
     ]

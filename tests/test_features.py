@@ -18,7 +18,7 @@ from made_features import WIDTH, frozen
 from ramify.cli import main
 from ramify.cli.run import parse
 from ramify.datasets import load_dataset
-from ramify.datasets.table import Rows, tables_in
+from ramify.datasets.table import SplitRows, tables_in
 from ramify.errors import RamifyError
 from ramify.learner import Learner
 from ramify.methods import METHODS, Trainer, make_settings
@@ -245,14 +245,14 @@ def test_a_table_is_continued_where_it_was_left_and_made_once(tmp_path):
     values = np.arange(100, dtype=np.float32).reshape(50, 2)
     made: list[tuple[int, int]] = []
 
-    def rows(fails_at: int | None) -> dict[str, Rows]:
+    def rows(fails_at: int | None) -> dict[str, SplitRows]:
         def make(start, stop):
             if fails_at is not None and start >= fails_at:
                 raise KeyboardInterrupt
             made.append((start, stop))
             return values[start:stop], []
 
-        table = Rows(50, (2,), np.dtype(np.float32), make, 8)
+        table = SplitRows(50, (2,), np.dtype(np.float32), make, 8)
         return {"train": table, "test": replace(table, count=3)}
 
     folder = tmp_path / "features" / "x"

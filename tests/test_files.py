@@ -22,7 +22,7 @@ import ramify
 from ramify.datasets import load_dataset
 from ramify.datasets.archives import extract
 from ramify.datasets.cache import open_cache
-from ramify.datasets.decode import BrokenImage, decode
+from ramify.datasets.decode import BrokenImage, decode_image
 from ramify.datasets.pickles import read_pickle
 from ramify.errors import RamifyError
 from ramify.files import beside, write_atomic
@@ -192,7 +192,7 @@ def test_hostile_archives_are_refused(members: list[tuple[str, bytes, str]], tmp
 
 def test_an_image_bomb_is_refused() -> None:
     with pytest.raises(BrokenImage, match="pixels"):
-        decode(bomb(), 8)
+        decode_image(bomb(), 8)
 
 
 def test_a_report_refuses_a_hostile_file(tmp_path: Path) -> None:

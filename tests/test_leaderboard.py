@@ -12,7 +12,7 @@ import pytest
 
 from made_runs import make_run
 from ramify.cli import main
-from ramify.reports.data import load_runs
+from ramify.reports.data import read_runs
 from ramify.reports.leaderboard import leaderboard
 from ramify.reports.series import scenarios
 from ramify.reports.tables import scenario_table
@@ -150,7 +150,7 @@ def made(folder: Path) -> Path:
 
 
 def test_the_leader_those_as_good_and_those_below_the_floor(tmp_path: Path) -> None:
-    lines = leaderboard(load_runs([made(tmp_path)])).splitlines()
+    lines = leaderboard(read_runs([made(tmp_path)])).splitlines()
 
     def row(method: str) -> str:
         (found,) = [line for line in lines if line.startswith(f"| {method} ")]
@@ -173,24 +173,24 @@ def test_rows_of_ones_own_method_tell_its_settings_and_code(tmp_path: Path) -> N
         about["config"]["mine"] = {"share": share, "least": 3}
         about |= {"code": {"mine": "b" if seed else "a"}, "started": f"2026-01-0{seed + 1}"}
         path.write_text(json.dumps(about))
-    page = leaderboard(load_runs([tmp_path]))
+    page = leaderboard(read_runs([tmp_path]))
     assert re.search(r"\| mine:best \(.*lr 0.002.*, mine.share 0.5, mine.least 3\) \| 2 \|", page)
     assert re.search(r"\| mine:best \(.*mine.share 0.25, mine.least 3\) \| 1 \|", page)
     assert "Not all runs are of one code (mine differs); of older code: run-0." in page
 
 
 def test_tables_of_reports_mark_floors_ceilings_and_what_is_below(tmp_path: Path) -> None:
-    (scenario,) = scenarios(load_runs([made(tmp_path)]))
+    (scenario,) = scenarios(read_runs([made(tmp_path)]))
     table = scenario_table(scenario)
-    rows = {row.label: row.entries[0] for row in table.rows}
-    assert {label for label, entry in rows.items() if entry.below} == {"BiC"}
-    assert {label: entry.place for label, entry in rows.items() if entry.place} == {"ER": 1, "CLIB": 2}
+    rows = {row.label: row.cells[0] for row in table.rows}
+    assert {label for label, cell in rows.items() if cell.below} == {"BiC"}
+    assert {label: cell.place for label, cell in rows.items() if cell.place} == {"ER": 1, "CLIB": 2}
     assert {"naive (floor)", "Oracle (ceiling)"} <= rows.keys()
     assert table.notes[0].startswith("↓ below the floor (naive)")
 
 
 def test_labels_of_single_depth_are_scenarios_of_their_own() -> None:
-    titles = [s.title for s in scenarios(load_runs([ROOT / "results" / "study.jsonl"]))]
+    titles = [s.title for s in scenarios(read_runs([ROOT / "results" / "study.jsonl"]))]
     assert any("dual-label" in title for title in titles)
     assert any("single-label" in title for title in titles)
 

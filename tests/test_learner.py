@@ -21,8 +21,8 @@ from torch import nn
 import ramify
 from ramify import Learner, RamifyError, Taxonomy
 from ramify.learner import export as exporting
-from ramify.learner.images import as_tensor
-from ramify.learner.turns import Turns
+from ramify.learner.images import image_tensor
+from ramify.learner.shared import Turns
 from ramify.methods import Trainer, find_method
 from ramify.methods.checks import SIZE, Toy, ToyNetwork, same, weights
 from ramify.networks import ImageInputs
@@ -151,7 +151,7 @@ def test_a_damaged_image_that_is_open_already_is_refused(tmp_path):
 def test_many_threads_that_decode_leave_the_warnings_alone():
     image, before = Image.new("RGB", (200, 200)), list(warnings.filters)
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda _: as_tensor([image] * 3, SIZE), range(200)))
+        list(pool.map(lambda _: image_tensor([image] * 3, SIZE), range(200)))
     assert list(warnings.filters) == before
 
 

@@ -40,7 +40,7 @@ def met(draw, every=False):
 def test_most_probable_path_of_a_whole_tree(case):
     tree, classes, probabilities = case
     log = np.log(probabilities.astype(float))
-    chosen = prediction(classes, path(classes, log, ancestors_in(tree, classes)), log)
+    chosen = prediction(classes, path(classes, log, ancestors_in(tree, classes)), log, {}, {})
     for i in range(5):
         products = {}
         for leaf in range(tree.leaves):

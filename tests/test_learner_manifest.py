@@ -24,7 +24,7 @@ from ramify.cli import main
 from ramify.errors import RamifyError
 from ramify.learner.folder import ModelFolder
 from ramify.learner.manifest import Lesson, teach
-from ramify.learner.rows import Folder, read_rows
+from ramify.learner.rows import ClassFolders, read_manifest
 from ramify.methods.checks import SIZE, Toy, same, weights
 from ramify.taxonomy import Taxonomy
 from strategies import uneven_rows
@@ -357,7 +357,7 @@ def test_a_part_of_a_path_becomes_the_path(tmp_path_factory, rows, data):
     place = root.joinpath(*kept, path[-1])
     place.mkdir(parents=True)
     (place / "1.png").touch()
-    (row,) = Folder(root, 0, tree, {}).rows
+    (row,) = ClassFolders(root, 0, tree, {}).rows
     assert row.labels == tuple((str(h), name) for h, name in enumerate(path, 1))
 
 
@@ -448,7 +448,7 @@ def test_a_taxonomy_gives_the_levels(photos):
     assert model(folder / "model").levels == (1,)
     assert learn(folder, rows, "model") == 0
     assert model(folder / "model").levels == (1, 2)
-    assert read_rows(folder / "stream.csv")[0].labels[0][0] == ""
+    assert read_manifest(folder / "stream.csv")[0].labels[0][0] == ""
 
 
 def test_fine_labels_of_a_manifest_have_the_labels_that_the_tree_has_above_them(photos, capsys):

@@ -349,6 +349,19 @@ def test_a_run_tells_paths_to_those_that_are_told(name):
             assert any(tuple(path) == (by_level[1], by_level[2], by_level[3]) for path in known.tolist())
 
 
+@pytest.mark.parametrize("name", [name for name, one in METHODS.items() if one.keeps_stream])
+def test_a_run_whose_stream_is_kept_keeps_no_second_copy(name):
+    config = tiny(name)
+    run = Run(config, prepare_dataset(config), "cpu")
+    run.collect(24)
+    run.trainer.flush()
+    memory = run.trainer.memory
+    assert memory["inputs"].shape == (len(run.stream),)  # numbers of images
+    slots = np.arange(memory.size)
+    kept = memory.batch(slots).inputs.numpy()
+    np.testing.assert_array_equal(kept, run.dataset.train.images[run.stream.image[memory["sample"][slots]]])
+
+
 def test_ewc_holds_the_backbone_from_the_first_task_end_on():
     toy = Toy.stream(40)
     trainer = traced("ewc++")

@@ -17,7 +17,7 @@ from made_runs import SMALL, make_run, study
 from ramify.cli import main
 from ramify.errors import RamifyError
 from ramify.evaluation.own import METRICS, Metric, find_metric, find_metrics
-from ramify.reports.data import load_run, load_runs
+from ramify.reports.data import load_run, read_runs
 from ramify.reports.export import columns, record_rows, result_rows
 from ramify.reports.html import report_html
 from ramify.reports.measures import find_measure, measure_names
@@ -89,15 +89,15 @@ def test_compare_works_a_metric_out_for_runs_that_have_not_recorded_it(
     desk: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     study(desk / "runs", ("er", "clib"), seeds=3)
-    (found,) = scenarios(load_runs([desk / "runs"]))
+    (found,) = scenarios(read_runs([desk / "runs"]))
     table = scenario_table(found, "own_metrics:count")
     assert list(table.columns) == [("level 1",), ("level 2",), ("level 3",)]
-    assert {entry.ours.mean for row in table.rows for entry in row.entries if entry.ours} == {60.0}
+    assert {entry.ours.mean for row in table.rows for entry in row.cells if entry.ours} == {60.0}
     table = scenario_table(found, "own_metrics:right")
     assert list(table.columns) == [("right",)]
     answers = [run.answers for run in found.series[0].runs]
     expected = np.mean([(a.predictions == a.truth).mean() for a in answers if a is not None])
-    entry = table.rows[0].entries[0]
+    entry = table.rows[0].cells[0]
     assert entry.ours is not None
     assert entry.ours.mean == pytest.approx(100 * expected)
 
@@ -109,12 +109,12 @@ def test_every_figure_can_be_compared(tmp_path: Path) -> None:
         values["decoded"] = {"path": {"1": 0.5}, "path, true tree": {"1": 0.75}}
         values["balanced_accuracy"] = {"1": 0.25}
         path.write_text(json.dumps(values))
-    (found,) = scenarios(load_runs([tmp_path]))
+    (found,) = scenarios(read_runs([tmp_path]))
     for name in measure_names():
         table = scenario_table(found, name)
         assert table.columns
     means = {
-        name: scenario_table(found, name).rows[0].entries[0].ours
+        name: scenario_table(found, name).rows[0].cells[0].ours
         for name in ("decoded.path", "decoded.path-true", "balanced_accuracy", "consistency", "seconds")
     }
     result = found.series[0].runs[0].result
@@ -178,7 +178,7 @@ def test_export_takes_runs_whose_settings_differ(tmp_path: Path) -> None:
 
 def test_load_runs_is_the_exported_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     study(tmp_path, ("er",), seeds=2)
-    runs = load_runs([tmp_path])
+    runs = read_runs([tmp_path])
     try:
         import pandas
     except ImportError:  # the least that stands for it

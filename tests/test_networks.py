@@ -159,7 +159,7 @@ def make_model(classes, seed=0):
     model = Model(nn.Identity(), make_heads(seed=seed))
     for _ in range(classes):
         model.heads.grow()
-    return model, Optimizer(model, 1e-2)
+    return model, Optimizer(model)
 
 
 def test_growth_leaves_old_rows_and_moments_alone_and_unseen_rows_never_move():
@@ -228,7 +228,7 @@ def test_steps_are_torchs_own_to_the_bit(factor):
     ours, theirs = Model(backbone, make_heads()), Model(copy.deepcopy(backbone), make_heads())
     for model in (ours, theirs):
         model.heads.grow()
-    optimizer = Optimizer(ours, 1e-2, factor)
+    optimizer = Optimizer(ours, factor)
     slow, fast = (
         [p for p in part.parameters() if p.requires_grad] for part in (theirs.backbone, theirs.heads)
     )
@@ -549,7 +549,9 @@ def test_auto_is_settled_when_the_learner_is_made(monkeypatch):
 
 def test_measuring_leaves_the_network_and_all_draws_alone(monkeypatch):
     monkeypatch.setattr(precisions, "has_bf16", lambda device: True)
-    toy = Toy.stream(12)
+    toy, before = Toy.stream(12), torch.get_rng_state()
+    measured = make_trainer("er", nn.Sequential(own_network(), nn.Dropout()), precision="auto")
+    assert torch.equal(torch.get_rng_state(), before)
     measured = make_trainer("er", own_network(), precision="auto")
     chosen = measured.settings.precision
     assert chosen in ("fp32", "bf16")

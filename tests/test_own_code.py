@@ -13,7 +13,7 @@ from made_runs import make_run
 from ramify.cli import main
 from ramify.errors import RamifyError
 from ramify.owncode import source_digest
-from ramify.reports.data import load_runs
+from ramify.reports.data import read_runs
 from ramify.reports.html import report_html
 from ramify.reports.words import mixed_code
 from ramify.runs import run_config
@@ -199,7 +199,7 @@ def test_tables_and_reports_name_runs_of_another_code(tmp_path: Path) -> None:
         about = json.loads((folder / "config.json").read_text())
         about |= {"started": f"2026-01-0{seed + 1}"} | ({} if code is None else {"code": code})
         (folder / "config.json").write_text(json.dumps(about))
-    runs = load_runs([tmp_path])
+    runs = read_runs([tmp_path])
     line = "Not all runs are of one code (mine differs); of older code: run-1."
     assert mixed_code(runs) == line
     assert report_html(runs).count(line) == 1

@@ -76,3 +76,18 @@ def test_no_import_runs_backwards() -> None:
         if met & {*rooms} - {*known}:
             backwards[str(path)] = met & {*rooms} - {*known}
     assert backwards == {}
+
+
+def test_a_name_is_of_one_thing() -> None:
+    """Classes and kinds of values: whoever reads one of their names knows which is meant."""
+    homes: dict[str, set[str]] = {}
+    for path, tree in modules():
+        for node in ast.iter_child_nodes(tree):
+            if isinstance(node, ast.ClassDef):
+                homes.setdefault(node.name, set()).add(str(path))
+            elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                name = node.targets[0].id
+                if name[0].isupper() and not name.isupper():  # Pair = tuple[int, Any]
+                    homes.setdefault(name, set()).add(str(path))
+    assert len(homes) > 200
+    assert {name: paths for name, paths in homes.items() if len(paths) > 1} == {}

@@ -22,7 +22,7 @@ from ramify.learner.saving import FILE
 from ramify.methods import METHODS, Trainer, make_settings
 from ramify.methods.checks import SETTINGS, Toy, same, weights
 from ramify.networks import ImageInputs, ResNet, build_backbone
-from ramify.networks.build import cut, stages_of
+from ramify.networks.build import frozen_and_rest, stages_of
 from ramify.networks.encoder import split_network
 from ramify.networks.resnet import BLOCKS
 from ramify.networks.settings import NetworkSettings
@@ -195,7 +195,7 @@ def test_a_network_cut_after_a_stage_is_the_same_network(stages):
 def test_what_cannot_be_frozen_is_refused(settings, words):
     def split():
         network = NetworkSettings("resnet18", 0.1, **settings)
-        return cut(build_backbone(network), network)
+        return frozen_and_rest(build_backbone(network), network)
 
     with pytest.raises(RamifyError, match=words):
         split()
@@ -219,7 +219,7 @@ def test_a_module_that_cannot_be_cut_says_so_and_can_be_frozen_without(monkeypat
     backbone = build_backbone(settings)
     assert [p.requires_grad for p in backbone.parameters()] == [False] * 4 + [True] * 2
     with pytest.raises(RamifyError, match="no-encode"):
-        cut(backbone, settings)
+        frozen_and_rest(backbone, settings)
 
 
 @pytest.mark.parametrize("method", ["er", "ewc++", "bic", "mir", "clib", "canopy", "gdumb"])

@@ -13,7 +13,7 @@ from ramify.memory import Importance
 from ramify.methods import METHODS
 from ramify.methods.checks import Toy, learner
 from ramify.methods.epochs import warm_restarts
-from ramify.reports.data import load_runs
+from ramify.reports.data import read_runs
 from ramify.runs import run_config
 from ramify.runs.run import prepare_dataset, prepare_stream
 from ramify.training.rates import Adaptive, ExponentialReset, Rate
@@ -218,7 +218,7 @@ def test_a_run_records_the_rate_that_it_has_reached(tmp_path):
     dataset = prepare_dataset(config)
     stream = prepare_stream(config, dataset)
     _, first = np.unique([stream.level, stream.label], axis=1, return_index=True)
-    (run,) = load_runs([tmp_path])
+    (run,) = read_runs([tmp_path])
     for record in run.records:
         latest = max(place for place in first if place < record.samples)
         updates = record.updates - latest // 4 * 4  # less those of the stream batches before its own

@@ -14,7 +14,7 @@ from safetensors.numpy import load_file, save_file
 from made_runs import SMALL, make_run, study
 from ramify.errors import RamifyError
 from ramify.methods.clib import FlexibleSettings
-from ramify.reports.data import find_runs, load_run, load_runs
+from ramify.reports.data import find_runs, load_run, read_runs
 from ramify.reports.html import report_html
 from ramify.reports.series import differing, scenarios
 from ramify.reports.write import report_run
@@ -241,9 +241,9 @@ def test_runs_are_found_below_a_folder_and_nowhere_else(tmp_path: Path) -> None:
     assert [path.name for path in found] == ["er-0"]
     (tmp_path / "empty").mkdir()
     with pytest.raises(RamifyError, match="no run below"):
-        load_runs([tmp_path / "empty"])
+        read_runs([tmp_path / "empty"])
     with pytest.raises(RamifyError, match="is not there: give the folder of a run"):
-        load_runs([tmp_path / "nowhere"])
+        read_runs([tmp_path / "nowhere"])
 
 
 def test_runs_that_differ_only_in_the_seed_are_one_line(tmp_path: Path) -> None:
@@ -251,7 +251,7 @@ def test_runs_that_differ_only_in_the_seed_are_one_line(tmp_path: Path) -> None:
         make_run(tmp_path / f"a{seed}", "pl-fms", seed)
         make_run(tmp_path / f"b{seed}", "pl-fms", seed, fms=FlexibleSettings(T=500.0))
     make_run(tmp_path / "c", "er", 0, setup="single-depth", single_depth=SingleDepth("dual"))
-    found = scenarios(load_runs([tmp_path]))
+    found = scenarios(read_runs([tmp_path]))
     assert [scenario.title for scenario in found] == [
         "garden, multiple-depth",
         "garden, single-depth, dual-label",
@@ -267,7 +267,7 @@ def test_runs_that_differ_only_in_the_seed_are_one_line(tmp_path: Path) -> None:
 def test_a_repeated_run_counts_once_and_the_finished_one_wins(tmp_path: Path) -> None:
     make_run(tmp_path / "first", finished=True)
     make_run(tmp_path / "second", finished=False)
-    (scenario,) = scenarios(load_runs([tmp_path]))
+    (scenario,) = scenarios(read_runs([tmp_path]))
     assert [run.path.name for run in scenario.runs] == ["first"]
 
 

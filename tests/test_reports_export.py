@@ -14,7 +14,7 @@ import pytest
 from made_runs import make_run, study
 from ramify.cli import main
 from ramify.errors import RamifyError
-from ramify.reports.data import load_runs
+from ramify.reports.data import read_runs
 from ramify.reports.export import record_rows, result_rows
 from ramify.runs.execute import run_config
 from ramify.runs.track import TRACKERS, Tracking, find_tracker, metrics
@@ -24,7 +24,7 @@ from tiny_runs import tiny
 def test_csv_has_every_accuracy_of_every_record(tmp_path: Path) -> None:
     study(tmp_path / "runs", ("er", "clib"), seeds=2)
     assert main(["export", str(tmp_path / "runs"), "--out", str(tmp_path)]) == 0
-    runs = load_runs([tmp_path / "runs"])
+    runs = read_runs([tmp_path / "runs"])
     with (tmp_path / "records.csv").open() as file:
         rows = list(csv.DictReader(file))
     expected = [
@@ -44,7 +44,7 @@ def test_parquet_is_the_same_table(tmp_path: Path) -> None:
     pq = pytest.importorskip("pyarrow.parquet", reason="Parquet needs the extra `parquet`")
     study(tmp_path / "runs", ("er",), seeds=2)
     assert main(["export", str(tmp_path / "runs"), "--to", "parquet", "--out", str(tmp_path)]) == 0
-    runs = load_runs([tmp_path / "runs"])
+    runs = read_runs([tmp_path / "runs"])
     assert pq.read_table(tmp_path / "records.parquet").to_pylist() == record_rows(runs)
     assert pq.read_table(tmp_path / "results.parquet").to_pylist() == result_rows(runs)
 
@@ -82,7 +82,7 @@ def test_tensorboard_receives_the_records_of_a_real_run(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     with Tracking("tensorboard", tiny("er"), folder) as tracking:
         run_config(tiny("er"), folder, threads=1, watch=tracking.show)
-    (run,) = load_runs([folder])
+    (run,) = read_runs([folder])
     expected = {
         (name, record.samples): pytest.approx(value, rel=1e-6)
         for record in run.records
@@ -119,7 +119,7 @@ def test_each_record_is_sent_once(
 ) -> None:
     package = Recorder(tracker)
     monkeypatch.setitem(sys.modules, TRACKERS[tracker][0], package)
-    (run,) = load_runs([make_run(tmp_path / "run")])
+    (run,) = read_runs([make_run(tmp_path / "run")])
     progress: Any = SimpleNamespace(records=list(run.records[:1]))
     with Tracking(tracker, run.config, run.path) as tracking:
         tracking.show(progress)  # one record is there already: the run is being continued
@@ -162,7 +162,7 @@ def test_compare_does_the_runs_once_and_prints_their_table(
     assert main(command) == 0
     printed = capsys.readouterr().out
     rows = list(csv.DictReader(printed.splitlines()))
-    runs = {run.config.method: run for run in load_runs([tmp_path / "out"])}
+    runs = {run.config.method: run for run in read_runs([tmp_path / "out"])}
     assert len(rows) == 2 * 4
     for row in rows:
         result = runs[row["row"].lower()].result

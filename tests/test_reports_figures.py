@@ -20,7 +20,7 @@ from sklearn.metrics import confusion_matrix
 
 from made_runs import SMALL, make_run, study
 from ramify.errors import RamifyError
-from ramify.reports.data import load_run, load_runs
+from ramify.reports.data import load_run, read_runs
 from ramify.reports.figures.anytime import anytime_panels, anytime_points
 from ramify.reports.figures.axes import ticks
 from ramify.reports.figures.compute import compute_panels, cost
@@ -41,7 +41,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 @pytest.fixture(scope="module")
 def scenario(tmp_path_factory: pytest.TempPathFactory) -> Scenario:
-    (found,) = scenarios(load_runs([study(tmp_path_factory.mktemp("study"))]))
+    (found,) = scenarios(read_runs([study(tmp_path_factory.mktemp("study"))]))
     return found
 
 
@@ -234,7 +234,7 @@ def test_every_method_has_its_name_beside_its_cost(tmp_path: Path) -> None:
     methods = ("er", "ewc++", "bic", "mir", "rm", "gdumb", "clib", "fms", "pl", "pl-fms", "oracle")
     for method in methods:  # all at one place
         make_run(tmp_path / method, method, final={"1": 0.5, "2": 0.4, "3": 0.3})
-    (found,) = scenarios(load_runs([tmp_path]))
+    (found,) = scenarios(read_runs([tmp_path]))
     for panel in compute_panels(found):
         rows = re.findall(r'<text x="([\d.]+)" y="([\d.]+)" class="t">([^<]+)<', panel.body)
         places = {name: (float(x), float(y)) for x, y, name in rows}
@@ -250,7 +250,7 @@ def test_names_stand_beside_the_numbers_of_the_axis(tmp_path: Path) -> None:
             file = tmp_path / method / "result.json"
             work = {"images_forward": 90, "images_backward": 0}
             file.write_text(json.dumps(json.loads(file.read_text("utf-8")) | work), "utf-8")
-    (found,) = scenarios(load_runs([tmp_path]))
+    (found,) = scenarios(read_runs([tmp_path]))
     for panel in compute_panels(found):
         rows = re.findall(r'<text x="([\d.]+)" y="[\d.]+" class="t">(ncm|slda)<', panel.body)
         assert [float(x) >= 34 for x, _ in rows] == [True, True]

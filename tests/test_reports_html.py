@@ -18,7 +18,7 @@ from browsers import chromium, looking_at
 from made_runs import EVIL, NASTY, make_run, study
 from ramify.cli import main
 from ramify.methods.closed_form import KinSettings
-from ramify.reports.data import load_runs
+from ramify.reports.data import read_runs
 from ramify.reports.html import report_html
 from ramify.reports.write import write_report
 from ramify.runs.execute import run_config
@@ -52,7 +52,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for method in ("er", "clib", "pl-fms"):
         for seed in range(3):
             make_run(root / f"{method}-{seed}", method, seed, tree=NASTY)
-    write_report(load_runs([root]), root / "report.html", "A report")
+    write_report(read_runs([root]), root / "report.html", "A report")
     return root / "report.html"
 
 
@@ -101,31 +101,31 @@ def test_24_runs_stay_below_two_megabytes(tmp_path: Path) -> None:
                 images=10_000,
                 samples=50_000,
             )
-    assert len(report_html(load_runs([tmp_path])).encode()) < 2_000_000
+    assert len(report_html(read_runs([tmp_path])).encode()) < 2_000_000
 
 
 def test_24_methods_stay_below_two_megabytes(tmp_path: Path) -> None:
     tree = read_taxonomy("cifar100")
     for i in range(24):
         make_run(tmp_path / f"m{i}", f"mine{i}", 0, tree, evaluations=55, images=10_000, samples=50_000)
-    assert len(report_html(load_runs([tmp_path])).encode()) < 2_000_000
+    assert len(report_html(read_runs([tmp_path])).encode()) < 2_000_000
 
 
 def test_settings_that_differ_are_shown(tmp_path: Path) -> None:
     make_run(tmp_path / "a", "er", memory_size=123)
     make_run(tmp_path / "b", "clib", memory_size=456)
-    text = report_html(load_runs([tmp_path]))
+    text = report_html(read_runs([tmp_path]))
     assert "Settings that differ" in text
     assert "123" in text
     assert "456" in text
     make_run(tmp_path / "c", "er", memory_size=456, kin=KinSettings(parents=7.0))  # which er does not read
-    assert "Settings that differ" not in report_html(load_runs([tmp_path / "b", tmp_path / "c"]))
+    assert "Settings that differ" not in report_html(read_runs([tmp_path / "b", tmp_path / "c"]))
 
 
 def test_a_run_just_begun_has_a_report(tmp_path: Path) -> None:
     make_run(tmp_path / "a", finished=False)
     (tmp_path / "a" / "records.jsonl").unlink()
-    assert "no evaluation yet" in report_html(load_runs([tmp_path]))
+    assert "no evaluation yet" in report_html(read_runs([tmp_path]))
 
 
 def test_images_of_mistakes_come_from_the_dataset_that_was_learned(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_images_of_mistakes_come_from_the_dataset_that_was_learned(tmp_path: Pat
     facts = json.loads((tmp_path / "run" / "config.json").read_text())
     facts["dataset"]["fingerprint"] = "another"
     (tmp_path / "run" / "config.json").write_text(json.dumps(facts))
-    write_report(load_runs([tmp_path / "run"]), tmp_path / "without.html")
+    write_report(read_runs([tmp_path / "run"]), tmp_path / "without.html")
     text = (tmp_path / "without.html").read_text()
     assert "<img" not in text
     assert "The images are not at hand" in text
@@ -175,7 +175,7 @@ def test_a_switch_takes_its_method_away_and_back(browser: Any, report: Path) -> 
 
 def test_pointing_at_a_curve_tells_the_value_of_the_records(browser: Any, tmp_path: Path) -> None:
     folder = make_run(tmp_path / "run", "er", seed=0)
-    write_report(load_runs([folder]), tmp_path / "report.html")
+    write_report(read_runs([folder]), tmp_path / "report.html")
     record = json.loads((folder / "records.jsonl").read_text().splitlines()[3])
     with looking_at(browser, (tmp_path / "report.html").as_uri()) as page:
         panel = page.locator("svg.panel[data-kind=lines]").first
@@ -200,7 +200,7 @@ def test_pointing_at_a_curve_tells_the_value_of_the_records(browser: Any, tmp_pa
 
 def test_pointing_at_a_confusion_tells_its_share(browser: Any, tmp_path: Path) -> None:
     folder = make_run(tmp_path / "run", "er")
-    runs = load_runs([folder])
+    runs = read_runs([folder])
     write_report(runs, tmp_path / "report.html")
     assert runs[0].answers is not None
     truth, said = runs[0].answers.truth[:, 0], runs[0].answers.predictions[:, 0]
@@ -245,7 +245,7 @@ def test_nothing_is_cut_off_or_on_top_of_another(
     browser: Any, tmp_path: Path, width: int, scheme: str
 ) -> None:
     study(tmp_path / "runs", ("er", "ewc++", "bic", "mir", "clib", "pl-fms"), seeds=1)
-    write_report(load_runs([tmp_path / "runs"]), tmp_path / "report.html")
+    write_report(read_runs([tmp_path / "runs"]), tmp_path / "report.html")
     size = {"viewport": {"width": width, "height": 900}, "color_scheme": scheme}
     with looking_at(browser, (tmp_path / "report.html").as_uri(), **size) as page:
         assert page.evaluate("document.documentElement.scrollWidth") <= width

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from ramify import Learner
 from ramify.cli import main
 from ramify.cli.progress import RunProgress
 from ramify.errors import RamifyError
@@ -23,7 +24,9 @@ from ramify.methods import METHODS
 from ramify.methods.clib import ImportanceSettings, PseudoLabelSettings
 from ramify.methods.epochs import MemoryEpochs
 from ramify.methods.settings import NetworkSettings
+from ramify.networks import precision as precisions
 from ramify.runs import Stopped, run_config
+from ramify.runs.config import read_config
 from ramify.runs.folder import RunFolder
 from ramify.runs.run import Run
 from soak import differences, soak
@@ -71,13 +74,43 @@ def test_the_tool_tries_it_and_refuses_what_it_cannot_do(capsys: pytest.CaptureF
         try_resume(["--method", "ear"])
 
 
+class Crash(Exception):
+    pass
+
+
+def crash(run: Run) -> None:
+    if run.position >= 20:
+        raise Crash
+
+
+CUT = NetworkSettings("made_features:frozen", freeze="2")
+
+
+@pytest.mark.parametrize("network", [tiny().network, CUT], ids=["trained", "encoded"])
+def test_a_precision_is_measured_once(network, tmp_path, monkeypatch) -> None:
+    """What it was when a run began holds when it is continued, or done again from its config."""
+    seconds = {"fp32": 2.0, "bf16": 1.0}
+    monkeypatch.setattr(precisions, "has_bf16", lambda device: True)
+    monkeypatch.setattr(precisions, "_seconds", lambda model, batch, precision: seconds[precision])
+    config = tiny(precision="auto", network=network, limit=48, eval_every=16)
+    with pytest.raises(Crash):
+        run_config(config, tmp_path / "crashed", checkpoint_every=0, watch=crash, threads=1)
+    seconds["bf16"] = 3.0  # another day, another load
+    run_config(config, tmp_path / "crashed", resume=True, threads=1)
+    told = RunFolder(tmp_path / "crashed").about()["config"]
+    assert told["precision"] == "bf16"
+    run_config(read_config(told, "config.json", own_code=True), tmp_path / "again", threads=1)
+    one, two = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("crashed", "again"))
+    assert one == two
+    learner = Learner.load(tmp_path / "crashed", network=network.name, own_code=True)
+    assert learner.settings.precision == learner._trainer.model.precision == "bf16"
+    assert learner._taking.encoder is None or learner._taking.encoder.precision == "bf16"
+
+
 @pytest.mark.parametrize(
     ("method", "step"), [("rm", "end task"), ("gdumb", "evaluate"), ("oracle", "evaluate")]
 )
 def test_long_training_on_memory_is_continued_in_its_midst(method: str, step: str, tmp_path: Path) -> None:
-    class Crash(Exception):
-        pass
-
     at = []
 
     def passes_of(run: Run) -> MemoryEpochs:

@@ -26,8 +26,8 @@ from ramify.learner.folder import ModelFolder
 from ramify.learner.replica import Replica
 from ramify.serve.asked import least_sure
 from ramify.serve.commands import Taught, command, grown
-from ramify.serve.journal import Entry, Journal
-from ramify.serve.limits import Limits, Rate
+from ramify.serve.journal import Journal, JournalEntry
+from ramify.serve.limits import Limits, RateLimit
 from ramify.serve.teaching import Full, Teaching
 from ramify.taxonomy import Taxonomy
 from serving import SIZE, SMALL, Process, ask, begun, free_port, image, labels, query, reference, same
@@ -41,7 +41,9 @@ from ramify.serve.service import Service
 # ---- the journal
 
 ENTRIES = st.lists(
-    st.builds(Entry, st.dictionaries(st.text(max_size=5), st.integers(), max_size=2), st.binary(max_size=40)),
+    st.builds(
+        JournalEntry, st.dictionaries(st.text(max_size=5), st.integers(), max_size=2), st.binary(max_size=40)
+    ),
     min_size=1,
     max_size=6,
 )
@@ -50,7 +52,7 @@ ENTRIES = st.lists(
 @settings(max_examples=40)
 @given(ENTRIES, st.data())
 def test_whatever_byte_a_kill_stops_at_the_whole_entries_before_it_are_read(
-    tmp_path_factory: pytest.TempPathFactory, entries: list[Entry], data: st.DataObject
+    tmp_path_factory: pytest.TempPathFactory, entries: list[JournalEntry], data: st.DataObject
 ) -> None:
     folder = tmp_path_factory.mktemp("journal")
     journal = Journal(folder)
@@ -66,7 +68,7 @@ def test_whatever_byte_a_kill_stops_at_the_whole_entries_before_it_are_read(
     kept = int((ends <= cut).sum())
     again = Journal(folder)
     assert list(again.read(0)) == list(enumerate(entries[:kept], 1))
-    assert again.append([Entry({"next": 1})]) == [kept + 1]
+    assert again.append([JournalEntry({"next": 1})]) == [kept + 1]
     again.close()
     assert [number for number, _ in Journal(folder).read(0)] == list(range(1, kept + 2))
 
@@ -74,15 +76,15 @@ def test_whatever_byte_a_kill_stops_at_the_whole_entries_before_it_are_read(
 @settings(max_examples=40)
 @given(ENTRIES, st.data())
 def test_a_damaged_byte_before_a_whole_entry_is_told_not_cut_off(
-    tmp_path_factory: pytest.TempPathFactory, entries: list[Entry], data: st.DataObject
+    tmp_path_factory: pytest.TempPathFactory, entries: list[JournalEntry], data: st.DataObject
 ) -> None:
     folder = tmp_path_factory.mktemp("journal")
     journal = Journal(folder)
-    journal.append([*entries, Entry({"last": True})])
+    journal.append([*entries, JournalEntry({"last": True})])
     journal.close()
     (path,) = folder.iterdir()
     content = bytearray(path.read_bytes())
-    before = len(content) - len(Entry({"last": True}).packed(1))
+    before = len(content) - len(JournalEntry({"last": True}).packed(1))
     content[data.draw(st.integers(0, before - 1))] ^= 0x41
     path.write_bytes(content)
     with pytest.raises(RamifyError, match=r"damaged at byte \d+"):
@@ -91,16 +93,16 @@ def test_a_damaged_byte_before_a_whole_entry_is_told_not_cut_off(
 
 def test_a_journal_forgets_whole_files_that_the_model_has(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
-    journal.append([Entry({"a": 1}), Entry({"a": 2})])
+    journal.append([JournalEntry({"a": 1}), JournalEntry({"a": 2})])
     journal.trim(1)  # the second is still needed
-    journal.append([Entry({"a": 3})])
+    journal.append([JournalEntry({"a": 3})])
     assert [n for n, _ in journal.read(1)] == [2, 3]
     journal.trim(2)
     assert [n for n, _ in journal.read(0)] == [3]
     journal.trim(3)
     assert not list(tmp_path.iterdir())
     journal = Journal(tmp_path, last=3)
-    assert journal.append([Entry({})]) == [4]
+    assert journal.append([JournalEntry({})]) == [4]
     journal.close()
     with pytest.raises(RamifyError, match=r"begins with entry 4, and the model has what came up to 1"):
         Journal(tmp_path, last=1)
@@ -108,7 +110,7 @@ def test_a_journal_forgets_whole_files_that_the_model_has(tmp_path: Path) -> Non
 
 def test_a_full_disk_leaves_no_half_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     journal = Journal(tmp_path)
-    journal.append([Entry({"a": 1})])
+    journal.append([JournalEntry({"a": 1})])
 
     def full(file: Any, data: bytes) -> None:
         file.write(data[:10])
@@ -117,8 +119,8 @@ def test_a_full_disk_leaves_no_half_entry(tmp_path: Path, monkeypatch: pytest.Mo
     with monkeypatch.context() as patch:
         patch.setattr("ramify.serve.journal._write", full)
         with pytest.raises(RamifyError, match="No space left"):
-            journal.append([Entry({"a": 2})])
-    assert journal.append([Entry({"a": 3})]) == [2]
+            journal.append([JournalEntry({"a": 2})])
+    assert journal.append([JournalEntry({"a": 3})]) == [2]
     journal.close()
     assert [entry.about["a"] for _, entry in Journal(tmp_path).read(0)] == [1, 3]
 
@@ -299,12 +301,12 @@ def test_a_second_photo_of_the_same_thing_comes_after_another_thing() -> None:
 
 
 def test_a_rate_is_kept_over_time_and_each_asker_has_its_own() -> None:
-    rate = Rate(5)
+    rate = RateLimit(5)
     taken = [rate.wait("a", now / 100) == 0 for now in range(1000)]  # ten seconds
     assert 50 <= sum(taken) <= 61
     assert rate.wait("b", 10.0) == 0
     assert 0 < rate.wait("a", 9.99) <= 0.2
-    assert Rate(0).wait("a") == 0
+    assert RateLimit(0).wait("a") == 0
 
 
 def test_a_fine_label_is_taught_with_those_above_it_where_a_tree_was_given(tmp_path: Path) -> None:

@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 from PIL import Image
 from safetensors.numpy import load, save
 
+from own_streams import write_csv
 from ramify.cli import main
 from ramify.errors import RamifyError
 from ramify.streams import Stream, build_stream
-from ramify.streams.files import FORMAT, write_csv
+from ramify.streams.files import FORMAT
 from ramify.taxonomy import Taxonomy, read_taxonomy
 from strategies import labelled
 

@@ -24,7 +24,6 @@ from ramify.runs import run_config
 from ramify.runs.run import Run
 from ramify.streams import SETUPS, Stream, build_stream
 from ramify.streams.drift import Drift
-from ramify.streams.files import write_csv
 from ramify.streams.imbalance import long_tail
 from ramify.streams.moves import Eras
 from ramify.taxonomy import Taxonomy, read_taxonomy
@@ -324,8 +323,6 @@ def test_a_drift_stream_comes_back_and_is_checked(tmp_path: Path) -> None:
         replace(stream, moves=()).check(garden)
     with pytest.raises(RamifyError, match="does not fit 2 tasks"):
         replace(stream, moves=(stream.moves[0]._replace(task=2),))
-    with pytest.raises(RamifyError, match="a CSV cannot say that classes move"):
-        write_csv(stream, tmp_path / "s.csv", garden.taxonomy)
 
 
 def test_a_run_on_a_drift_stream_has_the_truth_of_the_moment(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from made_runs import make_run
-from ramify.reports.data import load_runs
-from ramify.reports.paper import Cell, paper_figure, paper_results
+from ramify.reports.data import read_runs
+from ramify.reports.paper import Place, paper_figure, paper_results
 from ramify.reports.render import FORMATS, figure, to_csv, to_latex, to_markdown, to_text
 from ramify.reports.reproduced import reproduced_table
 from ramify.reports.series import scenarios
@@ -115,7 +115,7 @@ FIXTURE = build_table(
 
 
 def test_places_follow_the_unrounded_means_and_equals_share() -> None:
-    places = [[entry.place for entry in row.entries] for row in FIXTURE.rows]
+    places = [[cell.place for cell in row.cells] for row in FIXTURE.rows]
     assert places == [[2, 1], [2, 0], [1, 2]]
 
 
@@ -179,7 +179,7 @@ def test_csv_has_every_value_of_every_seed() -> None:
 
 def test_the_papers_figures() -> None:
     assert len(paper_results()) == 276
-    assert paper_results()[Cell(2, "multiple-depth", "single", "cifar100", "ER", 5)] == Figure(7.47, 1.61)
+    assert paper_results()[Place(2, "multiple-depth", "single", "cifar100", "ER", 5)] == Figure(7.47, 1.61)
     assert paper_figure("i-blurry", "single", "cifar100", "fms", 1) == Figure(45.3, 1.02)
     assert paper_figure("multiple-depth", "single", "cifar100", "pl", 5) == Figure(21.5)
     assert paper_figure("multiple-depth", "single", "garden", "er", 1) is None
@@ -210,7 +210,7 @@ def test_a_table_of_the_paper_from_finished_runs(tmp_path: Path) -> None:
             make_run(tmp_path / run.name, run.config.method, run.config.seed, tree, final=final, **other)
     table = reproduced_table(chosen, tmp_path)
     assert list(table.columns) == [("cifar100", f"level {h}") for h in range(1, 6)]
-    rows = {row.label: row.entries for row in table.rows}
+    rows = {row.label: row.cells for row in table.rows}
     assert list(rows) == ["ER", "EWC++", "BiC", "RM", "CLIB", "PL-FMS"]
     ours = rows["PL-FMS"][0].ours
     assert ours is not None
@@ -238,8 +238,8 @@ def test_the_table_of_a_scenario(tmp_path: Path) -> None:
         for seed in range(3):
             final = {str(h): 0.3 + 0.01 * seed + shift for h in (1, 2, 3)}
             make_run(tmp_path / f"{method}-{seed}", method, seed, final=final)
-    (scenario,) = scenarios(load_runs([tmp_path]))
+    (scenario,) = scenarios(read_runs([tmp_path]))
     table = scenario_table(scenario)
     assert [row.label for row in table.rows] == ["ER", "PL-FMS"]
-    assert [round(e.ours.mean, 6) for e in table.rows[1].entries if e.ours] == [41.0, 41.0, 41.0]
+    assert [round(e.ours.mean, 6) for e in table.rows[1].cells if e.ours] == [41.0, 41.0, 41.0]
     assert sum("PL-FMS +10.0 over ER, 3 seeds" in note and "a win" in note for note in table.notes) == 3

@@ -11,11 +11,12 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from own_streams import write_csv
 from ramify.errors import RamifyError
 from ramify.evaluation import metrics
 from ramify.streams import SETUPS, Stream, build_stream
 from ramify.streams.draws import Arrivals
-from ramify.streams.files import read_csv, write_csv
+from ramify.streams.files import read_csv
 from ramify.streams.moves import Eras
 from ramify.streams.setup import setup
 from ramify.taxonomy import Taxonomy

@@ -12,7 +12,7 @@ from safetensors.numpy import load_file
 
 from ramify import Learner, Taxonomy, load_dataset
 from ramify.datasets import Dataset
-from ramify.learner.rows import Folder
+from ramify.learner.rows import ClassFolders
 from ramify.methods import METHODS
 from ramify.methods.checks import SIZE
 from ramify.reports.data import load_run
@@ -128,6 +128,6 @@ def test_folders_of_an_uneven_tree_have_its_levels(tmp_path: Path) -> None:
         place.mkdir(parents=True)
         Image.new("RGB", (4, 4)).save(place / "1.png")
     write_taxonomy(tree, tmp_path / "tree.csv")
-    rows = Folder(tmp_path / "images", 0, tree, {}).rows
+    rows = ClassFolders(tmp_path / "images", 0, tree, {}).rows
     told = {tuple(row.labels) for row in rows}
     assert told == {tuple((str(h), name) for h, name in enumerate(tree.path(i), 1)) for i in range(3)}

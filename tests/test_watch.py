@@ -28,7 +28,7 @@ from test_reports_html import EVIL, NASTY
 
 pytest.importorskip("uvicorn", reason="the live page needs the extra `watch`")
 
-from ramify.reports.live import LOCAL, Folder, admits, allowed_hosts, make_app, make_server
+from ramify.reports.live import LOCAL, LiveRuns, admits, allowed_hosts, make_app, make_server
 
 
 @pytest.fixture
@@ -139,7 +139,7 @@ def test_a_damaged_run_is_told_beside_the_others(tmp_path: Path) -> None:
         make_run(tmp_path / name, method)
     (tmp_path / "records" / "records.jsonl").write_text("{}\n")
     (tmp_path / "answers" / "predictions.safetensors").write_bytes(b"")
-    page = Folder(tmp_path).view()
+    page = LiveRuns(tmp_path).view()
     assert "ER, seed 0" in page
     assert "records: " in page
     assert "answers: " in page
@@ -193,7 +193,7 @@ def test_runs_that_failed_are_shown_with_their_reason(tmp_path: Path) -> None:
     early = tmp_path / "er-s0-f00"  # a sweep made its folder, and the run failed before it had begun
     early.mkdir()
     (early / "errors.txt").write_text("2026-01-01T00:00:00+00:00  no folder <b>photos</b>\n")
-    folder = Folder(tmp_path)
+    folder = LiveRuns(tmp_path)
     before = folder.stamp()
     shown = folder.view()
     assert "er-s0-f00" in shown
@@ -216,7 +216,7 @@ def test_runs_that_failed_are_shown_with_their_reason(tmp_path: Path) -> None:
 
 def test_one_method_has_no_heading_without_a_choice_and_no_line_twice(tmp_path: Path) -> None:
     make_run(tmp_path / "one")
-    text = re.sub(r"<script.*?</script>", "", Folder(tmp_path).view(), flags=re.S)
+    text = re.sub(r"<script.*?</script>", "", LiveRuns(tmp_path).view(), flags=re.S)
     assert "Confusion" in text
     assert not re.search(r"</h3>\s*<div[^>]*>\s*<h3", text)
     title = scenarios([load_run(tmp_path / "one")])[0].title
@@ -225,7 +225,7 @@ def test_one_method_has_no_heading_without_a_choice_and_no_line_twice(tmp_path: 
 
 def test_a_young_run_has_no_empty_headings(tmp_path: Path) -> None:
     make_run(tmp_path / "young", finished=False, evaluations=2)  # one record
-    shown = Folder(tmp_path).view()
+    shown = LiveRuns(tmp_path).view()
     assert "Any-time accuracy" in shown
     for heading in (
         "One method in detail",
@@ -236,4 +236,4 @@ def test_a_young_run_has_no_empty_headings(tmp_path: Path) -> None:
     ):
         assert heading not in shown
     make_run(tmp_path / "older", seed=1, finished=False, evaluations=4)
-    assert "Memory" in Folder(tmp_path).view()
+    assert "Memory" in LiveRuns(tmp_path).view()

@@ -17,7 +17,7 @@ from typing import Any
 
 from claims import Seeds, levels
 from ramify.errors import RamifyError
-from ramify.reports.data import RunData, finished, load_runs
+from ramify.reports.data import RunData, finished, read_runs
 from ramify.reports.series import differing
 from ramify.sweeps.experiments import display_name
 from tables import cell, head, row
@@ -70,7 +70,7 @@ def accuracies(seeds: Seeds) -> str:
 
 def table(study: str, causes: str) -> Iterator[str]:
     """A line a change, grouped by the settings that it concerns."""
-    known, changed = ([run for run, _ in finished(load_runs([folder]))] for folder in (study, causes))
+    known, changed = ([run for run, _ in finished(read_runs([folder]))] for folder in (study, causes))
     pairs: dict[tuple[str, str], tuple[Seeds, Seeds]] = defaultdict(lambda: ({}, {}))
     for run in changed:
         before = base(run, known)

@@ -18,8 +18,8 @@ from statistics import mean
 import numpy as np
 
 from ramify.evaluation.anytime import Record
-from ramify.reports.data import RunData, finished, load_runs
-from ramify.reports.paper import Cell, paper_figure, paper_results
+from ramify.reports.data import RunData, finished, read_runs
+from ramify.reports.paper import Place, paper_figure, paper_results
 from ramify.streams import Stream
 from ramify.sweeps.experiments import display_name
 
@@ -42,7 +42,7 @@ class Runs:
         self.plain: dict[tuple[Setting, str], Seeds] = defaultdict(dict)
         self.by_T: dict[float, Seeds] = {}
         self.long: dict[str, Seeds] = {}
-        for run, _ in finished(load_runs([folder])):
+        for run, _ in finished(read_runs([folder])):
             config = run.config
             stream = (config.dataset, config.setup, config.labels)
             if config.per_class == 500:
@@ -202,7 +202,7 @@ def horizons(runs: Runs) -> Iterator[str]:
     """Final accuracy by T; the paper's T is 2.5 times ours, as its stream is."""
     for T, seeds in sorted(runs.by_T.items()):
         row, at = f"T={T * 2.5:.0f}", levels(seeds)
-        paper = [paper_results().get(Cell(6, *MULTIPLE[1:], "cifar100", row, level)) for level in at]
+        paper = [paper_results().get(Place(6, *MULTIPLE[1:], "cifar100", row, level)) for level in at]
         ours = ", ".join(f"{accuracy(seeds, level):.1f}" for level in at)
         yield f"T={T:<8g}{ours}   ({', '.join(f'{f.mean:.1f}' for f in paper if f)})"
 

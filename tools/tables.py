@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from claims import CARS, DUAL, FLAT, MULTIPLE, SINGLE, Runs, Seeds, Setting, levels
-from ramify.reports.paper import Cell, paper_figure, paper_results
+from ramify.reports.paper import Place, paper_figure, paper_results
 from ramify.reports.statistics import Figure
 from ramify.sweeps.experiments import display_name
 
@@ -80,7 +80,7 @@ def horizons(runs: Runs) -> Iterator[str]:
     yield from head("PL-FMS, multiple-depth, `study`, seed 0", level_names(runs.of(MULTIPLE, "er")))
     for T, seeds in sorted(runs.by_T.items()):
         theirs = T * 2.5  # as the paper's stream is to ours
-        cells = [Cell(6, *MULTIPLE[1:], "cifar100", f"T={theirs:.0f}", h) for h in levels(seeds)]
+        cells = [Place(6, *MULTIPLE[1:], "cifar100", f"T={theirs:.0f}", h) for h in levels(seeds)]
         figures = [cell(seeds, h, paper_results().get(c)) for h, c in zip(levels(seeds), cells, strict=True)]
         yield row(f"T = {T:,.0f} (the paper's {theirs:,.0f})", figures)
     for method in ("pl-fms-t", "oracle"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -69,6 +69,10 @@ class Classes(Stateful):
         """Number, level and label of every class, those that have ended left out."""
         levels = zip(self.level_of.tolist(), self.labels, strict=True)
         return ((number, level, label) for number, (level, label) in enumerate(levels) if level)
+
+    def by_level(self, numbers: Iterable[int]) -> dict[int, Any]:
+        """The labels of some classes by their level."""
+        return {int(self.level_of[cls]): self.labels[cls] for cls in numbers}
 
     def rename(self, cls: int, label: Any) -> None:
         """Give a class another label."""

@@ -90,6 +90,11 @@ def read_json(path: Traversable, hint: str = "") -> dict[str, Any]:
     return values
 
 
+def json_text(values: Any) -> str:
+    """Values as the JSON files that ramify writes have them."""
+    return json.dumps(values, indent=1) + "\n"
+
+
 def check_format(found: object, path: Traversable, reads: int, older: str = "") -> None:
     """Refuse a file whose format, as it says itself, is not the one that is read here.
 

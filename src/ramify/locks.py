@@ -16,7 +16,7 @@ from ramify.files import writing
 LOCK, HOLDER = ".lock", ".lock.pid"  # apart, for some systems let nobody read a file that is locked
 
 
-_OURS: dict[Path, Held] = {}  # the folders that this process holds
+_OURS: dict[Path, HeldLock] = {}  # the folders that this process holds
 _SAVING = threading.Lock()
 
 
@@ -24,7 +24,7 @@ class FolderInUse(RamifyError):
     """Another process is at work in the folder."""
 
 
-class Held:
+class HeldLock:
     """A lock that this process holds. Its file stays open, so no other can take its place unnoticed."""
 
     def __init__(self, path: Path) -> None:
@@ -43,15 +43,15 @@ class Held:
 
 
 @contextmanager
-def hold(path: Path, wait: bool = True) -> Iterator[Held]:
+def hold(path: Path, wait: bool = True) -> Iterator[HeldLock]:
     """Hold the lock of a file, which is made if need be; without `wait`, `Timeout` where another has it."""
     lock = FileLock(path, -1 if wait else 0, fallback_to_soft=False)  # a soft one would outlive its holder
     with lock:
-        yield Held(path)
+        yield HeldLock(path)
 
 
 @contextmanager
-def hold_folder(folder: Path) -> Iterator[Held]:
+def hold_folder(folder: Path) -> Iterator[HeldLock]:
     """Keep other processes out of `folder`, which is made if need be."""
     with ExitStack() as stack:
         try:

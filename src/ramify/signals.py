@@ -6,7 +6,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from types import FrameType, TracebackType
+from types import FrameType
 
 NUMBERS = (signal.SIGINT, signal.SIGTERM)
 
@@ -80,7 +80,5 @@ class Listening:
         self._handlers.enter_context(hearing(self._hear))
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *why: object) -> None:
         self._handlers.close()

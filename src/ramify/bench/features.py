@@ -18,7 +18,7 @@ PIXELS = 128
 SINGLE_DEPTH = (20, 100)  # CIFAR-100's classes, 120 together
 
 
-def on_features(batch_size: int = 16, classes: tuple[int, ...] = SINGLE_DEPTH) -> Workload:
+def feature_workload(batch_size: int = 16, classes: tuple[int, ...] = SINGLE_DEPTH) -> Workload:
     """ER with linear heads on features of EfficientNet-Lite0's size."""
     settings = make_settings(updates_per_sample=1.0, batch_size=batch_size)
     return Workload("er", settings, classes, features=FEATURES)

@@ -13,10 +13,10 @@ from ramify.bench.augment import SHAPES, batch_making
 from ramify.bench.features import (
     bytes_a_sample,
     encoding_ratio,
+    feature_workload,
     fine_tuned,
     learning_gain,
     linear_ratio,
-    on_features,
 )
 from ramify.bench.kernel import kernel_cost
 from ramify.bench.learner import one_at_a_time
@@ -183,14 +183,14 @@ def _features(report: dict[str, Any], tell: Show, quick: bool) -> None:
     """What a frozen network saves, and what learning from its features costs beside the bare loop."""
     report["features"] = found = {}
     for batch in (16, 64):
-        found[f"linear {batch}"] = linear_ratio(on_features(batch), 11 if quick else 31)
+        found[f"linear {batch}"] = linear_ratio(feature_workload(batch), 11 if quick else 31)
         name = f"er on 1,280 features, batch {batch}, updates/s ÷ bare linear loop"
         tell(Measured(name, found[f"linear {batch}"]["ratio"], "×", 0.8))
-    found["gain"] = learning_gain(fine_tuned(), on_features())
+    found["gain"] = learning_gain(fine_tuned(), feature_workload())
     tell(Measured("er on features ÷ fine-tuning at 128 px, samples/s", found["gain"]["ratio"], "×", 20))
     found["encoding"] = encoding_ratio(fine_tuned())
     tell(Measured("encoding at 128 px ÷ bare forward pass", found["encoding"]["ratio"], "×", 0.95))
-    found["bytes"] = {"ratio": bytes_a_sample(on_features())}
+    found["bytes"] = {"ratio": bytes_a_sample(feature_workload())}
     tell(Measured("memory a stored feature ÷ its bytes", found["bytes"]["ratio"], "×", 1.05, True))
 
 

@@ -11,7 +11,7 @@ from ramify.errors import RamifyError
 
 if TYPE_CHECKING:
     from ramify.learner import Learner
-    from ramify.learner.asking import Answer, Told
+    from ramify.learner.asking import FileAnswer, Told
 
 KINDS = (".csv", ".json", ".jsonl", ".parquet", ".html")
 
@@ -35,7 +35,7 @@ def run_levels(model: Path) -> str:
     return ""
 
 
-def line(answer: Answer, levels: Sequence[int], one_path: bool) -> str:
+def line(answer: FileAnswer, levels: Sequence[int], one_path: bool) -> str:
     """An answer in one line; labels are joined by `>` only where they are one path through the tree."""
     if answer.error is not None:
         return f"{answer.image}: cannot be used: {answer.error}"
@@ -70,7 +70,7 @@ def figures(learner: Learner, levels: Sequence[int], top: bool) -> str:
     return f"the figures are the share of such answers that was right before learning{rest}"
 
 
-def _why(answer: Answer) -> str:
+def _why(answer: FileAnswer) -> str:
     """A line for each stored image that is like it."""
     found = (" > ".join(str(label) for _, label in sorted(r.labels.items())) for r in answer.reasons)
     return "".join(
@@ -79,7 +79,7 @@ def _why(answer: Answer) -> str:
     )
 
 
-def as_dict(answer: Answer, levels: Sequence[int]) -> dict[str, Any]:
+def as_dict(answer: FileAnswer, levels: Sequence[int]) -> dict[str, Any]:
     """An answer as JSON has it."""
     if answer.error is not None:
         return {"image": answer.image, "error": answer.error}
@@ -109,7 +109,7 @@ def as_dict(answer: Answer, levels: Sequence[int]) -> dict[str, Any]:
     return about
 
 
-def as_row(answer: Answer, levels: Sequence[int], top: int) -> dict[str, Any]:
+def as_row(answer: FileAnswer, levels: Sequence[int], top: int) -> dict[str, Any]:
     """An answer as one row of a table; all rows have the same columns."""
     row: dict[str, Any] = {"image": answer.image}
     for h in levels:
@@ -123,9 +123,9 @@ def as_row(answer: Answer, levels: Sequence[int], top: int) -> dict[str, Any]:
     return row | {"new": " ".join(map(str, answer.new)) or None, "error": answer.error}
 
 
-def write(answers: Sequence[Answer], levels: Sequence[int], top: int, path: Path) -> None:
+def write(answers: Sequence[FileAnswer], levels: Sequence[int], top: int, path: Path) -> None:
     """Write all answers to a file of the kind that its name says."""
-    from ramify.files import write_atomic
+    from ramify.files import json_text, write_atomic
     from ramify.learner.page import answers_page
     from ramify.reports.export import csv_text, write_parquet
 
@@ -137,7 +137,7 @@ def write(answers: Sequence[Answer], levels: Sequence[int], top: int, path: Path
     elif kind == ".html":
         write_atomic(path, answers_page(answers, levels))
     elif kind == ".json":
-        write_atomic(path, json.dumps([as_dict(answer, levels) for answer in answers], indent=1) + "\n")
+        write_atomic(path, json_text([as_dict(answer, levels) for answer in answers]))
     else:
         write_atomic(path, "".join(json.dumps(as_dict(answer, levels)) + "\n" for answer in answers))
 

@@ -15,7 +15,7 @@ from ramify.plural import counted
 
 if TYPE_CHECKING:
     from ramify.learner import Learner
-    from ramify.learner.asking import Answer, Question
+    from ramify.learner.asking import FileAnswer, Question
 
 FORMS = ("labelstudio", "fiftyone")
 
@@ -31,7 +31,7 @@ def answer_as(args: argparse.Namespace, learner: Learner, question: Question) ->
     return 1 if bad else 0
 
 
-def _tasks(args: argparse.Namespace, learner: Learner, question: Question) -> list[Answer]:
+def _tasks(args: argparse.Namespace, learner: Learner, question: Question) -> list[FileAnswer]:
     from ramify.files import write_atomic
     from ramify.learner import labelstudio
     from ramify.learner.asking import ask, named_images
@@ -63,7 +63,7 @@ def _tasks(args: argparse.Namespace, learner: Learner, question: Question) -> li
     return answers
 
 
-def _dataset(args: argparse.Namespace, learner: Learner, question: Question) -> list[Answer]:
+def _dataset(args: argparse.Namespace, learner: Learner, question: Question) -> list[FileAnswer]:
     from ramify.learner import fiftyone
     from ramify.learner.asking import ask, named_images
 

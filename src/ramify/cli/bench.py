@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,7 +34,7 @@ def main(argv: list[str]) -> int:
     options = parser.parse_args(argv)
 
     from ramify.bench.table import Measured, run_bench
-    from ramify.files import write_atomic
+    from ramify.files import json_text, write_atomic
 
     console = screen(stderr=options.json)
 
@@ -45,7 +44,7 @@ def main(argv: list[str]) -> int:
         console.print(f"{row.name:<66}{row.value:>9.3g} {row.unit:<3}{bar:>8}  {verdict}")
 
     report = _profile(console, options.quick) if options.profile else run_bench(options.quick, show)
-    text = json.dumps(report, indent=1) + "\n"
+    text = json_text(report)
     write_atomic(Path(options.out), text)
     if options.json:
         sys.stdout.write(text)

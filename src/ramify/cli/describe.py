@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -46,13 +45,14 @@ def main(argv: list[str]) -> int:
     add_own_code(parser)
     args = parser.parse_args(argv)
 
+    from ramify.files import json_text
     from ramify.learner import Learner
 
     learner = Learner.load(args.model, network=args.network, own_code=args.own_code)
     if args.figure is not None:
         _draw(learner, args.figure)
     if args.json:
-        sys.stdout.write(json.dumps(_facts(learner), indent=1) + "\n")
+        sys.stdout.write(json_text(_facts(learner)))
     else:
         _print(learner, args.model, args.all)
     return 0
@@ -197,9 +197,9 @@ def _ties(tree: Taxonomy) -> list[tuple[str, str, float]]:
 
 
 def _name(method: Any) -> str:
-    from ramify.learner.saving import name_of
+    from ramify.learner.saving import method_name
 
-    return name_of(method)
+    return method_name(method)
 
 
 def _calibration(learner: Learner) -> Table:

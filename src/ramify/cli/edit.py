@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ramify.cli.logs import tell
 from ramify.cli.parser import Parser, add_own_code
 from ramify.errors import RamifyError
-from ramify.plural import counted
+from ramify.plural import counted, some
 
 if TYPE_CHECKING:
     from ramify.learner import Learner
@@ -41,7 +41,7 @@ def main(argv: list[str]) -> int:
         learner = Learner.load(args.model, device="cpu", network=args.network, own_code=args.own_code)
         entry = learner.edit(args.verb.replace("-", "_"), **_arguments(learner, args))
         learner.save(args.model)
-    sys.stdout.write(f"{told(entry)}\n")
+    sys.stdout.write(f"{in_words(entry)}\n")
     if args.verb in ("forget", "forget-samples", "forget-source"):
         sys.stdout.write("what the network's weights have learned from them remains\n")
     return 0
@@ -186,13 +186,13 @@ def _write_images(learner: Learner, samples: list[Stored], folder: Path) -> None
 
 def _show_history(learner: Learner, as_json: bool) -> None:
     for entry in learner.history:
-        line = json.dumps(entry, ensure_ascii=False) if as_json else f"{entry['when']}  {told(entry)}"
+        line = json.dumps(entry, ensure_ascii=False) if as_json else f"{entry['when']}  {in_words(entry)}"
         sys.stdout.write(f"{line}\n")
     if not learner.history:
         tell("no label of this model has been changed")
 
 
-def told(entry: Entry) -> str:
+def in_words(entry: Entry) -> str:
     """An entry of the history in words."""
     what, level = entry["edit"], entry.get("level")
     at = "" if level is None else f" (level {level})"
@@ -207,16 +207,12 @@ def told(entry: Entry) -> str:
         "move": lambda: f"moved {entry['label']}{at} from {entry['from']} to {entry['parent']}",
         "forget": lambda: f"forgot {', '.join(map(str, entry['label']))}{at}",
         "relabel": lambda: (
-            f"relabelled sample{'s' * (len(entry['numbers']) > 1)} {_listed(entry['numbers'])} as "
+            f"relabelled sample{'s' * (len(entry['numbers']) > 1)} {some(entry['numbers'])} as "
             + " > ".join(map(str, entry["labels"].values()))
         ),
-        "forget_samples": lambda: f"forgot samples {_listed(entry['numbers'])}",
+        "forget_samples": lambda: f"forgot samples {some(entry['numbers'])}",
         "forget_source": lambda: f"forgot the samples of {entry['source']}",
         "undo": lambda: f"took edit {entry['of']} back{'' if entry['exactly'] else ', as far as it goes'}",
     }[what]()
     stored = f"; {counted(entry['stored'], 'stored sample')}" if entry.get("stored") else ""
     return f"edit {entry['number']}: {words}{stored}"
-
-
-def _listed(numbers: list[int]) -> str:
-    return ", ".join(map(str, numbers[:5])) + (f" and {len(numbers) - 5} more" if len(numbers) > 5 else "")

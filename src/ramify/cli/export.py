@@ -24,11 +24,11 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--out", type=Path, help="folder for the tables (default: the first DIR)")
     args = parser.parse_args(argv)
 
-    from ramify.reports.data import load_runs
+    from ramify.reports.data import read_runs
     from ramify.reports.export import export
     from ramify.sweeps.archive import folder_beside
 
     out = args.out or folder_beside(Path(args.runs[0]))
-    for path in export(load_runs(args.runs), out, args.to):
+    for path in export(read_runs(args.runs), out, args.to):
         tell(f"written: {path}")
     return 0

@@ -27,12 +27,12 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--data-dir", help="where datasets live, to make streams anew (default: RAMIFY_DATA)")
     args = parser.parse_args(argv)
 
-    from ramify.reports.data import find_runs, load_runs
+    from ramify.reports.data import find_runs, read_runs
 
     if not args.check:
         from ramify.reports.leaderboard import leaderboard
 
-        deliver(leaderboard(load_runs(args.runs)), args.out)
+        deliver(leaderboard(read_runs(args.runs)), args.out)
         return 0
     from ramify.reports.verify import check_runs
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +16,7 @@ from ramify.plural import counted
 
 if TYPE_CHECKING:
     from ramify.learner import Learner
-    from ramify.learner.asking import Answer
+    from ramify.learner.asking import FileAnswer
     from ramify.learner.learner import Decode
 
 
@@ -27,6 +26,7 @@ def main(argv: list[str]) -> int:
 
     with importing():
         from ramify.cli.answers import as_dict, check_kind, line, run_levels
+        from ramify.files import json_text
         from ramify.learner import Learner
         from ramify.learner.asking import Question, ask, named_images
         from ramify.learner.sure import ONE_PATH, check_confidence
@@ -52,7 +52,7 @@ def main(argv: list[str]) -> int:
     question = Question(way, args.top or 0, args.confidence, args.why or 0)
     if args.form is not None:
         return answer_as(args, learner, question)
-    answers: list[Answer] = []
+    answers: list[FileAnswer] = []
     for answer in ask(learner, named_images(args.images, args.from_dir), question):
         answers.append(answer)
         if answer.error is not None:
@@ -62,11 +62,13 @@ def main(argv: list[str]) -> int:
     if not answers:
         raise RamifyError("no images were given; name files, a folder, a CSV, or - for standard input")
     if args.json:
-        sys.stdout.write(json.dumps([as_dict(answer, levels) for answer in answers], indent=1) + "\n")
+        sys.stdout.write(json_text([as_dict(answer, levels) for answer in answers]))
     return _tell_of(answers, args, learner, levels)
 
 
-def _tell_of(answers: list[Answer], args: argparse.Namespace, learner: Learner, levels: Sequence[int]) -> int:
+def _tell_of(
+    answers: list[FileAnswer], args: argparse.Namespace, learner: Learner, levels: Sequence[int]
+) -> int:
     """Say what the figures are, which answers are missing and why, and where the others went."""
     from ramify.cli.answers import figures, write
     from ramify.learner.sure import limits

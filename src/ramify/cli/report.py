@@ -14,11 +14,11 @@ def main(argv: list[str]) -> int:
     """Run `ramify report`."""
     args = _parser().parse_args(argv)
 
-    from ramify.reports.data import load_runs
+    from ramify.reports.data import read_runs
     from ramify.reports.write import write_figures, write_report
     from ramify.sweeps.archive import folder_beside
 
-    runs = load_runs(args.runs)
+    runs = read_runs(args.runs)
     out = args.out or folder_beside(Path(args.runs[0])) / "report.html"
     write_report(runs, out, title=args.title, data_dir=args.data_dir)
     tell(f"report: {out}")

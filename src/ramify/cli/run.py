@@ -35,7 +35,7 @@ SETUP_HELP = f"Which classes arrive when: {', '.join(SETUPS)}, or package.module
 
 
 @dataclass(frozen=True)
-class Command(PlainConfig):
+class RunCommand(PlainConfig):
     """Run one method on one stream.
 
     A preset gives the settings that suit the dataset, the setup and the method; anything on the command line
@@ -70,21 +70,21 @@ class Command(PlainConfig):
         return kind(**{field.name: getattr(self, field.name) for field in fields(kind)})
 
 
-def parse(argv: list[str]) -> Command:
+def parse(argv: list[str]) -> RunCommand:
     """The command line over the preset that it names."""
     first = Parser(prog="ramify run", add_help=False, allow_abbrev=False)
     for name in ("preset", "method", "dataset", "setup"):
-        first.add_argument(f"--{name}", default=getattr(Command, name))
+        first.add_argument(f"--{name}", default=getattr(RunCommand, name))
     chosen = vars(first.parse_known_args(argv)[0])
     base = resolve(**chosen)
-    kind = with_groups(Command, tables_of(base.method, base.setup))
+    kind = with_groups(RunCommand, tables_of(base.method, base.setup))
     values = {field.name: getattr(base, field.name) for field in fields(base)}
     command = _tyro(argv, kind(**values, preset=chosen["preset"]))
     _refuse_pixels(command, base)
     return command
 
 
-def _refuse_pixels(command: Command, base: Config) -> None:
+def _refuse_pixels(command: RunCommand, base: Config) -> None:
     """Refuse an augmentation that was asked for where there are no images to apply it to.
 
     That of a preset is left out instead: nobody asked for it.
@@ -100,13 +100,13 @@ def _refuse_pixels(command: Command, base: Config) -> None:
         )
 
 
-def _tyro(argv: list[str], default: Command) -> Command:
+def _tyro(argv: list[str], default: RunCommand) -> RunCommand:
     """Parse with tyro, with the tables of the method's own settings; its boxed messages become one line."""
     caught = io.StringIO()
     whose = (
         f"preset {default.preset}, method {default.method}, dataset {default.dataset}, setup {default.setup}"
     )
-    about = f"{inspect.cleandoc(Command.__doc__ or '')}\n\nThe defaults below are those of {whose}."
+    about = f"{inspect.cleandoc(RunCommand.__doc__ or '')}\n\nThe defaults below are those of {whose}."
     try:
         with contextlib.redirect_stderr(caught):
             return tyro.cli(type(default), args=argv, default=default, prog="ramify run", description=about)
@@ -124,7 +124,7 @@ def _one_line(boxed: str) -> str:
     ].strip()
 
 
-def execute(command: Command) -> Result:
+def execute(command: RunCommand) -> Result:
     """Run what the command says."""
     config = command.config()
     name = f"{config.dataset}-{config.setup}-{config.method}-{command.preset}-{config.seed}"

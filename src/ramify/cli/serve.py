@@ -60,7 +60,7 @@ def main(argv: list[str]) -> int:
         token=token,
         limits=Limits(args.max_bytes, args.max_pixels, args.queue, args.rate),
         save_every=args.save_every,
-        asked=args.keep,
+        keep=args.keep,
         idle=args.idle or None,
         ready=ready,
     )

@@ -19,6 +19,7 @@ from ramify.cli.logs import tell
 from ramify.cli.parser import Parser, add_leniency, lenient
 from ramify.console import screen
 from ramify.errors import RamifyError
+from ramify.plural import some
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -178,7 +179,7 @@ def _field_docs(cls: type[Any]) -> dict[str, str]:
     return docs
 
 
-def _moves(stream: Stream, taxonomy: Taxonomy, most: int = 5) -> list[str]:
+def _moves(stream: Stream, taxonomy: Taxonomy) -> list[str]:
     """Which classes move to another parent when, the first of each task by name."""
     from ramify.streams.moves import Eras
 
@@ -189,10 +190,9 @@ def _moves(stream: Stream, taxonomy: Taxonomy, most: int = 5) -> list[str]:
         told = [
             f"{before.names(level)[child]} from {before.names(level - 1)[before.parent(level, child)]} to "
             f"{before.names(level - 1)[parent]}"
-            for _, level, child, parent in here[:most]
+            for _, level, child, parent in here
         ]
-        rest = f" and {len(here) - most} more" if len(here) > most else ""
-        lines.append(f"with task {start + 1} move: {', '.join(told)}{rest}")
+        lines.append(f"with task {start + 1} move: {some(told)}")
     return lines
 
 

@@ -9,7 +9,7 @@ from ramify.datasets.fetch import Download, Publisher
 from ramify.datasets.listing import FileImages, stamps
 from ramify.datasets.lists import inside, look_up, read_map
 from ramify.datasets.registry import Source
-from ramify.datasets.splits import Labels, assemble
+from ramify.datasets.splits import ClassPath, assemble
 
 FOLDER = "fgvc-aircraft-2013b"
 LEVELS = ("manufacturer", "family", "variant")
@@ -41,7 +41,7 @@ def find(root: Path) -> Origin:
 
 def _contents(folder: Path) -> Contents:
     """Training images are the publisher's `trainval`; the tree is what its lists say of each image."""
-    labels: list[Labels] = []
+    labels: list[ClassPath] = []
     parts: list[str] = []
     paths: list[str] = []
     for part, name in PARTS.items():

@@ -10,15 +10,14 @@ import numpy as np
 
 from ramify.datasets.cache import FORMAT, SPLITS, BrokenEntry, Meta, Origin, RawImages, write_names
 from ramify.datasets.decode import BrokenImage, quiet_pillow
-from ramify.datasets.table import Chunk, Rows, checksums, finish, write_rows
+from ramify.datasets.table import Chunk, SplitRows, checksums, finish, write_rows
 from ramify.errors import RamifyError
 from ramify.files import write_atomic
-from ramify.plural import counted
+from ramify.plural import counted, some
 from ramify.taxonomy import write_taxonomy
 from ramify.typed import to_dict
 
 CHUNK_BYTES = 2**21
-NAMES_IN_ERROR = 10
 
 
 def build(folder: Path, origin: Origin, size: int, progress: bool, skip_broken: bool) -> None:
@@ -46,16 +45,15 @@ def build(folder: Path, origin: Origin, size: int, progress: bool, skip_broken: 
 
 def broken_error(name: str, broken: Sequence[BrokenEntry], folder: Path) -> RamifyError:
     """One line that names the images that cannot be used."""
-    listed = ", ".join(f"{image} ({reason})" for _, image, reason in broken[:NAMES_IN_ERROR])
-    more = f" and {len(broken) - NAMES_IN_ERROR} more" if len(broken) > NAMES_IN_ERROR else ""
+    listed = some((f"{image} ({reason})" for _, image, reason in broken), 10)
     return RamifyError(
-        f"{name}: {counted(len(broken), 'image')} cannot be used: {listed}{more} "
+        f"{name}: {counted(len(broken), 'image')} cannot be used: {listed} "
         f"(all in {folder / 'broken.txt'}); "
         "mend them, or leave them out with --skip-broken (skip_broken=True)"
     )
 
 
-def _decoded(images: RawImages, size: int) -> Rows:
+def _decoded(images: RawImages, size: int) -> SplitRows:
     def make(start: int, stop: int) -> Chunk:
         pixels, broken = [], []
         for index in range(start, stop):
@@ -66,4 +64,4 @@ def _decoded(images: RawImages, size: int) -> Rows:
         return np.array(pixels, dtype=np.uint8).reshape(-1, 3, size, size), broken
 
     step = max(1, CHUNK_BYTES // (3 * size * size))
-    return Rows(len(images.leaves), (3, size, size), np.dtype(np.uint8), make, step, side_by_side=True)
+    return SplitRows(len(images.leaves), (3, size, size), np.dtype(np.uint8), make, step, side_by_side=True)

@@ -10,23 +10,23 @@ from typing import Any, Protocol
 
 from ramify.arrays import Ints, Pixels
 from ramify.datasets.cache import Contents
-from ramify.datasets.decode import BrokenImage, decode
-from ramify.datasets.splits import PARTS, Labels, assemble
+from ramify.datasets.decode import BrokenImage, decode_image
+from ramify.datasets.splits import PARTS, ClassPath, assemble
 from ramify.errors import RamifyError
+from ramify.taxonomy.read import level_columns
 
-LEVEL = re.compile(r"level(\d+)", re.IGNORECASE)
 LABEL = re.compile(r"(.+_)?label|class", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
-class Choice:
+class ColumnChoice:
     """Which columns to read; empty: found by their names and types."""
 
     levels: tuple[str, ...] = ()
     image: str = ""
 
 
-FOUND = Choice()
+FOUND = ColumnChoice()
 
 
 class ImageTable(Protocol):
@@ -62,11 +62,11 @@ class TableImages:
             value = value.get("bytes")
         if not isinstance(value, bytes):
             raise BrokenImage("the row holds no image bytes")
-        return decode(value, size)
+        return decode_image(value, size)
 
 
 def table_contents(
-    table: ImageTable, parts: Sequence[str], choice: Choice, where: str, pad: bool = False
+    table: ImageTable, parts: Sequence[str], choice: ColumnChoice, where: str, pad: bool = False
 ) -> Contents:
     """The images of a table in the tree of its level columns; `parts` names the split of each row."""
     names = list(table.schema.names)
@@ -88,7 +88,7 @@ def named_parts(parts: Sequence[str]) -> Sequence[str] | None:
     return parts if any(PARTS.get(part) == "train" for part in set(parts)) else None
 
 
-def table_labels(table: ImageTable, choice: Choice, where: str) -> list[Labels]:
+def table_labels(table: ImageTable, choice: ColumnChoice, where: str) -> list[ClassPath]:
     """The labels of each row, coarse to fine, from the columns that are levels."""
     classes = _class_names(table.schema)
     columns = list(choice.levels) or _level_columns(table.schema, classes, where)
@@ -97,7 +97,7 @@ def table_labels(table: ImageTable, choice: Choice, where: str) -> list[Labels]:
     except Exception as error:
         raise RamifyError(f"{where}: the labels cannot be read ({error})") from error
     texts = {c: label_texts(values[c], classes.get(c), f"{where}: {c}") for c in columns}
-    if not choice.levels and not LEVEL.fullmatch(columns[0]):
+    if not choice.levels and not level_columns(columns):
         columns.sort(key=lambda column: len({*texts[column]} - {""}))  # coarse levels have fewer classes
     if "" in texts[columns[0]]:
         raise RamifyError(f"{where}: {columns[0]} is None in a row: expected a class of it in every row")
@@ -106,9 +106,8 @@ def table_labels(table: ImageTable, choice: Choice, where: str) -> list[Labels]:
 
 def _level_columns(schema: Any, classes: dict[str, list[str]], where: str) -> list[str]:
     """`level1`, `level2`, … in that order; else the columns of classes; else those called label."""
-    numbered = {int(match[1]): name for name in schema.names if (match := LEVEL.fullmatch(name))}
     found = (
-        [numbered[number] for number in sorted(numbered)]
+        [*level_columns(schema.names).values()]
         or [name for name in schema.names if name in classes]
         or [name for name in schema.names if LABEL.fullmatch(name)]
     )

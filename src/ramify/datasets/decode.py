@@ -81,7 +81,7 @@ def telling_damage() -> Iterator[None]:
 
 
 @telling_damage()
-def decode(source: Path | bytes, size: int, banner: int = 0, most: int = MAX_PIXELS) -> Pixels:
+def decode_image(source: Path | bytes, size: int, banner: int = 0, most: int = MAX_PIXELS) -> Pixels:
     """The first frame of an image as uint8 [3, size, size], upright (EXIF), on white where transparent.
 
     `banner` rows at its bottom are cut off. One of more than `most` pixels is refused before it is decoded.

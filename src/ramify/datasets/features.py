@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,12 +17,12 @@ from ramify.arrays import Array, Ints
 from ramify.datasets.columns import FOUND, label_texts, named_parts, table_labels
 from ramify.datasets.listing import stamps
 from ramify.datasets.parquet import ParquetTable, open_parquet, parquet_files, parts_of
-from ramify.datasets.splits import Labels, divide
-from ramify.datasets.table import Chunk, Rows
+from ramify.datasets.splits import ClassPath, divide
+from ramify.datasets.table import Chunk, SplitRows
 from ramify.errors import RamifyError
+from ramify.taxonomy.read import level_columns
 
 COLUMNS = ("features", "embeddings", "feature", "embedding")
-LEVEL = re.compile(r"level\d+")
 STEP = 4096  # rows copied together
 PARTS = ("train", "test")  # a split that is given by numbers
 
@@ -31,7 +31,7 @@ PARTS = ("train", "test")  # a split that is given by numbers
 class Given:
     """What a file holds: the labels of each row, coarse to fine, its part, and how to read its features."""
 
-    labels: list[Labels]
+    labels: list[ClassPath]
     parts: list[str] | None
     shape: tuple[int, ...]
     dtype: str
@@ -66,10 +66,10 @@ class FeatureFile:
         """In which they are kept: half precision stays, all else becomes single."""
         return np.dtype(np.float16 if self.given.dtype == "float16" else np.float32)
 
-    def tables(self) -> dict[str, Rows]:
+    def tables(self) -> dict[str, SplitRows]:
         """The rows of each split."""
         return {
-            name: Rows(len(rows), self.given.shape[1:], self.dtype, self._maker(rows), STEP)
+            name: SplitRows(len(rows), self.given.shape[1:], self.dtype, self._maker(rows), STEP)
             for name, rows in self._rows.items()
         }
 
@@ -107,7 +107,7 @@ def _npz(path: Path) -> Given:
     try:
         with np.load(path, allow_pickle=False) as file:
             shapes = {name: _npy_header(file, name) for name in file.files}
-            labels = {name: file[name] for name in shapes if name == "label" or LEVEL.fullmatch(name)}
+            labels = {name: file[name] for name in _label_columns(shapes)}
             split = file["split"] if "split" in shapes else None
     except Exception as error:
         words = f"{type(error).__name__}: {error}".partition("\n")[0]
@@ -142,7 +142,7 @@ def _safetensors(path: Path) -> Given:
     try:
         with safe_open(path, framework="pt") as file:
             names = {n: (tuple(file.get_slice(n).get_shape()), "") for n in file.keys()}  # noqa: SIM118
-            labels = {n: file.get_tensor(n) for n in names if n == "label" or LEVEL.fullmatch(n)}
+            labels = {n: file.get_tensor(n) for n in _label_columns(names)}
             split = file.get_tensor("split").numpy() if "split" in names else None
             about = file.metadata() or {}
             column = _column(path, names)
@@ -223,16 +223,20 @@ def _column(path: Path, names: Any) -> str:
     return found
 
 
-def _rows(path: Path, texts: dict[str, list[str]], names: Any) -> list[Labels]:
+def _label_columns(names: Collection[str]) -> list[str]:
+    """Those that hold labels, coarse to fine."""
+    return [*level_columns(names).values()] or [name for name in names if name == "label"]
+
+
+def _rows(path: Path, texts: dict[str, list[str]], names: Any) -> list[ClassPath]:
     """The labels of each row, coarse to fine."""
-    levels = sorted((n for n in texts if n != "label"), key=lambda n: int(n[5:])) or ["label"]
-    if any(name not in texts for name in levels):
+    if not texts:
         raise RamifyError(
             f"{path} holds {', '.join(names)}: expected labels, too: level1, level2, … (or label)"
         )
-    if len({len(texts[name]) for name in levels}) > 1:
-        raise RamifyError(f"{path}: {', '.join(levels)} are of unlike lengths: expected one label a row each")
-    return list(zip(*(texts[name] for name in levels), strict=True))
+    if len({len(values) for values in texts.values()}) > 1:
+        raise RamifyError(f"{path}: {', '.join(texts)} are of unlike lengths: expected one label a row each")
+    return list(zip(*texts.values(), strict=True))
 
 
 def _parts(split: Array | None) -> list[str] | None:

@@ -88,7 +88,7 @@ def recall(folder: Path, root: Path | None) -> Memo | None:
     return memo if same else None
 
 
-def forget(root: Path) -> None:
+def forget_listings(root: Path) -> None:
     """Let the next look at each folder be at every file."""
     shutil.rmtree(kept(root, LISTINGS), ignore_errors=True)
 

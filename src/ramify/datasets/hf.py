@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from ramify.datasets.cache import Contents, Origin
-from ramify.datasets.columns import Choice, table_contents
+from ramify.datasets.columns import ColumnChoice, table_contents
 from ramify.datasets.listing import stamps
 from ramify.datasets.parquet import parquet_files, parquet_origin
 from ramify.datasets.registry import Source
@@ -54,16 +54,16 @@ def hf_source(text: str, pad: bool = False) -> Source:
     return Source(plain, f"Hugging Face, {name}", lambda root: _find(name, root, plain, pad, choice))
 
 
-def _choice(query: str, text: str) -> Choice:
+def _choice(query: str, text: str) -> ColumnChoice:
     options = {key: ",".join(values) for key, values in parse_qs(query, keep_blank_values=True).items()}
     strange = next((key for key in options if key not in ("levels", "image")), None)
     if strange is not None:
         raise RamifyError(f"{text!r}: no option {strange!r}; use hf:NAME?levels=COARSE,…,FINE&image=COLUMN")
     levels = tuple(level.strip() for level in options.get("levels", "").split(",") if level.strip())
-    return Choice(levels, options.get("image", ""))
+    return ColumnChoice(levels, options.get("image", ""))
 
 
-def _find(name: str, root: Path, plain: str, pad: bool, choice: Choice) -> Origin:
+def _find(name: str, root: Path, plain: str, pad: bool, choice: ColumnChoice) -> Origin:
     snapshots = _hub_cache() / f"datasets--{name.replace('/', '--')}" / "snapshots"
     places = [Path(name).expanduser(), root / name, *sorted(snapshots.glob("*"), key=_age)]
     folder = next((place.absolute() for place in places if place.exists()), None)
@@ -83,7 +83,7 @@ def _find(name: str, root: Path, plain: str, pad: bool, choice: Choice) -> Origi
     return parquet_origin(folder, plain, pad, choice)
 
 
-def _saved(folder: Path, pad: bool, choice: Choice) -> Contents:
+def _saved(folder: Path, pad: bool, choice: ColumnChoice) -> Contents:
     try:
         from datasets import DatasetDict, load_from_disk
     except ImportError as error:

@@ -14,7 +14,7 @@ import numpy as np
 
 from ramify.arrays import Ints, Pixels
 from ramify.datasets.cache import MakeSplit
-from ramify.datasets.decode import SUFFIXES, decode
+from ramify.datasets.decode import SUFFIXES, decode_image
 from ramify.errors import RamifyError
 
 MAX_DEPTH = 32
@@ -48,7 +48,7 @@ class FileImages:
 
     def read(self, index: int, size: int) -> Pixels:
         """The decoded file."""
-        return decode(self.root / self.paths[index], size, self.banner)
+        return decode_image(self.root / self.paths[index], size, self.banner)
 
 
 def stamps(root: Path, paths: Iterable[str]) -> str:

@@ -15,7 +15,7 @@ from ramify.arrays import Ints
 from ramify.datasets.cache import SPLITS, Cache, Contents, open_or_build, read_names
 from ramify.datasets.dataset import Dataset, Split, fingerprint
 from ramify.datasets.features import FeatureFile, feature_file
-from ramify.datasets.glance import forget
+from ramify.datasets.glance import forget_listings
 from ramify.datasets.hf import PREFIX, hf_source
 from ramify.datasets.own import own_source
 from ramify.datasets.places import data_root, kept
@@ -55,7 +55,7 @@ def load_dataset(
     """
     root = data_root(data_dir)
     if thorough:
-        forget(root)
+        forget_listings(root)
     path = Path(name_or_path).expanduser()
     if str(name_or_path) not in SOURCES and feature_file(path):
         file = FeatureFile(path.absolute(), pad)
@@ -190,9 +190,9 @@ def _lay(tree: Taxonomy | None, own: Taxonomy, name: str) -> tuple[Ints, Taxonom
         )
     if len(set(found)) < len(found):
         raise RamifyError(f"{name}: two classes have the same leaf in the given tree: rename one of them")
-    kept = np.unique(found)
-    attributes = {key: [values[i] for i in kept] for key, values in tree.leaf_attributes.items()}
-    return np.searchsorted(kept, found), Taxonomy.from_rows([tree.path(i) for i in kept], attributes)
+    there = np.unique(found)
+    attributes = {key: [values[i] for i in there] for key, values in tree.leaf_attributes.items()}
+    return np.searchsorted(there, found), Taxonomy.from_rows([tree.path(i) for i in there], attributes)
 
 
 def plain(name: str) -> str:

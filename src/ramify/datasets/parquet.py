@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ramify.datasets.cache import Contents, Origin
-from ramify.datasets.columns import FOUND, Choice, table_contents
+from ramify.datasets.columns import FOUND, ColumnChoice, table_contents
 from ramify.datasets.listing import stamps
 from ramify.datasets.splits import PARTS
 from ramify.errors import RamifyError
@@ -55,7 +55,7 @@ def parquet_files(path: Path) -> list[Path]:
     return sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
 
 
-def parquet_origin(path: Path, name: str, pad: bool = False, choice: Choice = FOUND) -> Origin:
+def parquet_origin(path: Path, name: str, pad: bool = False, choice: ColumnChoice = FOUND) -> Origin:
     """A Parquet file, or those in a folder; the splits are `train-*.parquet` or `train/*.parquet`, …"""
     files = parquet_files(path)
     key: dict[str, Any] = {"files": stamps(path.parent, map(str, files)), **({"pad": True} if pad else {})}
@@ -64,7 +64,7 @@ def parquet_origin(path: Path, name: str, pad: bool = False, choice: Choice = FO
     return Origin(name, key, lambda: _contents(files, path, pad, choice))
 
 
-def _contents(files: Sequence[Path], path: Path, pad: bool, choice: Choice) -> Contents:
+def _contents(files: Sequence[Path], path: Path, pad: bool, choice: ColumnChoice) -> Contents:
     table = ParquetTable(files)
     return table_contents(table, parts_of(files, path, table), choice, str(path), pad)
 

@@ -25,7 +25,7 @@ class _Array:
         self.value = np.frombuffer(data, dtype=np.uint8).reshape(shape)
 
 
-class _Kind(str):
+class _DtypeName(str):
     """Stands in for a dtype: its name alone."""
 
     __slots__ = ()
@@ -38,8 +38,8 @@ def _reconstruct(*_: object) -> _Array:
     return _Array()
 
 
-def _dtype(name: object, *_: object) -> _Kind:
-    return _Kind(name.decode() if isinstance(name, bytes) else name)
+def _dtype(name: object, *_: object) -> _DtypeName:
+    return _DtypeName(name.decode() if isinstance(name, bytes) else name)
 
 
 def _encode(text: str, encoding: str) -> bytes:
@@ -72,7 +72,7 @@ class _Reader(_Unpickler):  # type: ignore[misc]
 
     def load_build(self) -> None:
         state = self.stack.pop()
-        if not isinstance(self.stack[-1], _Array | _Kind):
+        if not isinstance(self.stack[-1], _Array | _DtypeName):
             raise pickle.UnpicklingError("it changes an object that is not an array")
         self.stack[-1].__setstate__(state)
 

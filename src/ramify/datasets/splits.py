@@ -13,7 +13,7 @@ from ramify.datasets.cache import SPLITS, Contents, MakeSplit
 from ramify.errors import RamifyError
 from ramify.taxonomy import Taxonomy
 
-Labels = tuple[str, ...]
+ClassPath = tuple[str, ...]
 """The names of an image's class, coarse to fine."""
 
 HELD_OUT_PERCENT = 20
@@ -72,7 +72,7 @@ def partition(names: Sequence[str] | None, leaves: Ints, where: str) -> tuple[di
     return {"train": np.flatnonzero(parts == "train"), "test": np.flatnonzero(parts == test)}, note
 
 
-def distinct(rows: Sequence[Labels]) -> list[Labels]:
+def distinct(rows: Sequence[ClassPath]) -> list[ClassPath]:
     """Add its parent in brackets to a name that stands below several: genera of two kingdoms share names.
 
     >>> distinct([("Muscicapidae", "Oenanthe"), ("Apiaceae", "Oenanthe"), ("Apiaceae", "Daucus")])[1:]
@@ -95,7 +95,9 @@ def distinct(rows: Sequence[Labels]) -> list[Labels]:
     return rows
 
 
-def divide(labels: Sequence[Labels], parts: Sequence[str] | None, where: str, pad: bool = False) -> Division:
+def divide(
+    labels: Sequence[ClassPath], parts: Sequence[str] | None, where: str, pad: bool = False
+) -> Division:
     """The tree and the splits of labelled images; `pad` repeats classes that end above others downwards."""
     if not labels:
         raise RamifyError(f"{where}: there are no images")
@@ -108,7 +110,7 @@ def divide(labels: Sequence[Labels], parts: Sequence[str] | None, where: str, pa
 
 
 def assemble(
-    labels: Sequence[Labels], parts: Sequence[str] | None, images: MakeSplit, where: str, pad: bool = False
+    labels: Sequence[ClassPath], parts: Sequence[str] | None, images: MakeSplit, where: str, pad: bool = False
 ) -> Contents:
     """The contents of labelled images, divided; `images(rows, leaves)` makes a split of the chosen ones."""
     cut = divide(labels, parts, where, pad)

@@ -37,7 +37,7 @@ Chunk = tuple[Array, list[BrokenEntry]]
 
 
 @dataclass(frozen=True)
-class Rows:
+class SplitRows:
     """What a split's table is to hold: `make(start, stop)` gives these rows, some at a time."""
 
     count: int
@@ -56,13 +56,13 @@ class Rows:
 
 
 @dataclass
-class Done:
+class SoFar:
     """How far a split has come, and what could not be used so far."""
 
     read: int = 0
     broken: list[BrokenEntry] = field(default_factory=list)
 
-    def length(self, rows: Rows) -> int:
+    def length(self, rows: SplitRows) -> int:
         """The bytes of the split's file by then."""
         return HEADER_BYTES + (self.read - len(self.broken)) * rows.nbytes
 
@@ -71,11 +71,11 @@ class Done:
 class Making:
     """state.json: how far the making of tables has come."""
 
-    train: Done = field(default_factory=Done)
-    test: Done = field(default_factory=Done)
+    train: SoFar = field(default_factory=SoFar)
+    test: SoFar = field(default_factory=SoFar)
     seconds: float = 0.0
 
-    def of(self, split: str) -> Done:
+    def of(self, split: str) -> SoFar:
         """That of one split."""
         return self.train if split == "train" else self.test
 
@@ -103,14 +103,14 @@ def folder_of(root: Path, name: str, key: Mapping[str, Any]) -> Path:
     return root / f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
-def tables_in(folder: Path, splits: Mapping[str, Rows], title: str, progress: bool) -> Tables:
+def tables_in(folder: Path, splits: Mapping[str, SplitRows], title: str, progress: bool) -> Tables:
     """The tables of features in `folder`, made first where there are none."""
     return open_or_make(
         folder, lambda: _open(folder, splits), lambda: _make(folder, splits, title, progress), "the features"
     )
 
 
-def _open(folder: Path, splits: Mapping[str, Rows]) -> Tables | None:
+def _open(folder: Path, splits: Mapping[str, SplitRows]) -> Tables | None:
     try:
         meta = from_dict(TableMeta, read_json(folder / "table.json"), "table.json")
         arrays = {name: open_memmap(folder / f"{name}.npy", mode="r") for name in SPLITS}
@@ -123,7 +123,7 @@ def _open(folder: Path, splits: Mapping[str, Rows]) -> Tables | None:
     return Tables(arrays, meta) if whole and meta.format == FORMAT else None
 
 
-def _make(folder: Path, splits: Mapping[str, Rows], title: str, progress: bool) -> None:
+def _make(folder: Path, splits: Mapping[str, SplitRows], title: str, progress: bool) -> None:
     partial, state = write_rows(folder, splits, title, "the features", progress)
     meta = TableMeta(FORMAT, checksums(partial), round(state.seconds, 3))
     write_atomic(partial / "table.json", json.dumps(to_dict(meta), indent=1))
@@ -131,7 +131,7 @@ def _make(folder: Path, splits: Mapping[str, Rows], title: str, progress: bool) 
 
 
 def write_rows(
-    folder: Path, splits: Mapping[str, Rows], title: str, what: str, progress: bool
+    folder: Path, splits: Mapping[str, SplitRows], title: str, what: str, progress: bool
 ) -> tuple[Path, Making]:
     """Make all tables, to be put at `folder`; where they are till then, and how the making went.
 
@@ -168,7 +168,7 @@ def finish(partial: Path, folder: Path) -> None:
     sync(folder.parent)
 
 
-def _read_state(partial: Path, splits: Mapping[str, Rows]) -> Making | None:
+def _read_state(partial: Path, splits: Mapping[str, SplitRows]) -> Making | None:
     """How far each split has come in an earlier call; None where that cannot be, or its rows are gone."""
     try:
         state = from_dict(Making, read_json(partial / "state.json"), "state.json")
@@ -178,15 +178,15 @@ def _read_state(partial: Path, splits: Mapping[str, Rows]) -> Making | None:
     return state if whole else None
 
 
-def _whole(path: Path, done: Done, rows: Rows) -> bool:
+def _whole(path: Path, done: SoFar, rows: SplitRows) -> bool:
     """Whether what is said to be done of a split can be, and is there."""
-    if done == Done():
+    if done == SoFar():
         return True
     rising = all(a < b for a, b in pairwise((-1, *(index for index, *_ in done.broken), done.read)))
     return rising and done.read <= rows.count and path.stat().st_size >= done.length(rows)
 
 
-def _write(partial: Path, name: str, rows: Rows, state: Making, advance: Callable[[int], None]) -> None:
+def _write(partial: Path, name: str, rows: SplitRows, state: Making, advance: Callable[[int], None]) -> None:
     done, began = state.of(name), time.monotonic()
     with (partial / f"{name}.npy").open("ab") as file:
 
@@ -213,7 +213,7 @@ def _write(partial: Path, name: str, rows: Rows, state: Making, advance: Callabl
         begun.write(_header((done.read - len(done.broken), *rows.shape), rows.dtype))
 
 
-def _chunks(rows: Rows, start: int) -> Iterator[Chunk]:
+def _chunks(rows: SplitRows, start: int) -> Iterator[Chunk]:
     """The rows from `start` on, in order; only a few chunks exist at any time."""
     parts = [(at, min(at + rows.step, rows.count)) for at in range(start, rows.count, rows.step)]
     if not rows.side_by_side:

@@ -18,7 +18,7 @@ from ramify.evaluation.metrics import (
     level_accuracy,
     precision_weighted_jaccard,
 )
-from ramify.evaluation.own import Metric, Values
+from ramify.evaluation.own import Metric, MetricValues
 from ramify.hierarchy import DECODINGS
 from ramify.hierarchy.decode import Said
 from ramify.streams.moves import Eras, Move
@@ -28,17 +28,17 @@ from ramify.typed import NotNegative, Share, Whole, from_dict
 SUBSET_SEED = 0  # the periodic evaluations of all runs use the same images
 HEADS = "heads"
 TRUE = ", true tree"  # behind the name of a decoding that reads through the dataset's tree
-Reading = tuple[str, Taxonomy | None]
+Way = tuple[str, Taxonomy | None]
 """A decoding, and the tree that it reads through; None: the one that the learner has found."""
 
 
-class Answering(Protocol):
+class Respondent(Protocol):
     """What is asked of a learner to evaluate it. Its labels are class indices of the stream's tree."""
 
     classes: Classes
 
-    def answer(self, inputs: Array, readings: Mapping[str, Reading]) -> dict[str, Said]:
-        """For each reading the class of each level met, [n, levels met], and its probability."""
+    def answer(self, inputs: Array, ways: Mapping[str, Way]) -> dict[str, Said]:
+        """For each way the class of each level met, [n, levels met], and its probability."""
         ...
 
 
@@ -52,7 +52,7 @@ class Evaluation:
     classes_seen: dict[int, int]
     class_accuracy: dict[int, Floats]  # nan for a class that was not seen
     decoded: dict[str, dict[int, float]]  # accuracy of each way to read the same answers
-    metrics: dict[str, Values] = field(default_factory=dict)  # of one's own, by level or as `all`
+    metrics: dict[str, MetricValues] = field(default_factory=dict)  # of one's own, by level or as `all`
     finest: float | None = None  # accuracy at the end of each image's path
     jaccard: float | None = None  # of all levels' answers as one set of labels, precision-weighted
     hops: float | None = None  # of the order in which the finest level met prefers its classes
@@ -89,7 +89,7 @@ class Evaluator:
             self.subset = np.sort(np.random.default_rng(SUBSET_SEED).permutation(len(self.all))[:subset])
 
     def __call__(
-        self, learner: Answering, whole: bool, every_way: bool = False, task: int | None = None
+        self, learner: Respondent, whole: bool, every_way: bool = False, task: int | None = None
     ) -> Evaluation:
         """Ask about all test images or the periodic subset; read the answers in `every_way` there is.
 
@@ -99,11 +99,11 @@ class Evaluator:
         tree = self.eras.trees[era]
         asked = self.all if whole else self.subset
         images = self.images if len(asked) == len(self.all) else self.images[asked]
-        readings: dict[str, Reading] = {self.decode: (self.decode, None)}
+        ways: dict[str, Way] = {self.decode: (self.decode, None)}
         if every_way:
-            readings = {way: (way, None) for way in DECODINGS}
-            readings |= {f"{way}{TRUE}": (way, tree) for way in DECODINGS if way != HEADS}
-        answers = learner.answer(images, readings)
+            ways = {way: (way, None) for way in DECODINGS}
+            ways |= {f"{way}{TRUE}": (way, tree) for way in DECODINGS if way != HEADS}
+        answers = learner.answer(images, ways)
         classes = learner.classes
         predictions = np.full((len(asked), self.tree.depth), -1, np.int64)
         probability = np.full(predictions.shape, np.nan)
@@ -150,7 +150,7 @@ class Record:
     train_seconds: NotNegative
     eval_seconds: NotNegative
     lr: NotNegative | None = None  # the learning rate that has been reached; not in the records of older runs
-    metrics: dict[str, Values] = field(default_factory=dict)  # of one's own; left out where there are none
+    metrics: dict[str, MetricValues] = field(default_factory=dict)  # of one's own, where there are any
     finest: Share | None = None  # accuracy at the end of each image's path; not in the records of older runs
     jaccard: Share | None = None  # of all levels' answers as one set of labels; likewise
     hops: Share | None = None  # of the order in which the finest level met prefers its classes; likewise

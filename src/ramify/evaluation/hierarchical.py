@@ -16,7 +16,7 @@ from ramify.evaluation.metrics import consistency, path_accuracy
 from ramify.evaluation.own import METRICS, Metric
 from ramify.taxonomy import Taxonomy
 
-Average = Literal["micro", "macro"]
+Averaging = Literal["micro", "macro"]
 
 
 def _shared(predictions: Ints, truth: Ints) -> tuple[Floats, Floats, Floats]:
@@ -30,13 +30,13 @@ def _shared(predictions: Ints, truth: Ints) -> tuple[Floats, Floats, Floats]:
     return both.sum(1).astype(float), told.sum(1).astype(float), true.sum(1).astype(float)
 
 
-def _ratio(part: Floats, whole: Floats, average: Average) -> float:
+def _ratio(part: Floats, whole: Floats, average: Averaging) -> float:
     if average == "micro":
         return float(part.sum() / whole.sum()) if whole.sum() else 0.0
     return float(np.divide(part, whole, out=np.zeros_like(part), where=whole > 0).mean())
 
 
-def hierarchical_precision(predictions: Ints, truth: Ints, average: Average = "micro") -> float:
+def hierarchical_precision(predictions: Ints, truth: Ints, average: Averaging = "micro") -> float:
     """HP = Σ|α∩β| / Σ|α| (Kiritchenko et al. 2006), or the mean over images of |α∩β| / |α|.
 
     An image without an answer has 0.
@@ -45,13 +45,13 @@ def hierarchical_precision(predictions: Ints, truth: Ints, average: Average = "m
     return _ratio(both, told, average)
 
 
-def hierarchical_recall(predictions: Ints, truth: Ints, average: Average = "micro") -> float:
+def hierarchical_recall(predictions: Ints, truth: Ints, average: Averaging = "micro") -> float:
     """HR = Σ|α∩β| / Σ|β|, or the mean over images of |α∩β| / |β|."""
     both, _, true = _shared(predictions, truth)
     return _ratio(both, true, average)
 
 
-def hierarchical_f1(predictions: Ints, truth: Ints, average: Average = "micro") -> float:
+def hierarchical_f1(predictions: Ints, truth: Ints, average: Averaging = "micro") -> float:
     """HF = 2 hP hR / (hP + hR), of all images together or the mean over images; 0 where both are 0."""
     both, told, true = _shared(predictions, truth)
     if average == "micro":

@@ -14,7 +14,7 @@ from ramify.taxonomy import Taxonomy
 from ramify.typed import shown
 
 Compute = Callable[[Ints, Ints, Taxonomy], Any]
-Values = dict[str, float]
+MetricValues = dict[str, float]
 ALL = "all"  # the key of a figure that is not of one level
 TAKEN = frozenset(  # what records and results have anyway
     (
@@ -56,7 +56,7 @@ class Metric:
     percent: bool = True
     """Whether tables show it times 100."""
 
-    def __call__(self, predictions: Ints, truth: Ints, tree: Taxonomy) -> Values:
+    def __call__(self, predictions: Ints, truth: Ints, tree: Taxonomy) -> MetricValues:
         """The figure by level, or as `all`; what goes wrong in it is told as such."""
         with blamed(f"the metric {self.name}"):
             found = self.compute(predictions.copy(), truth.copy(), tree)

@@ -17,19 +17,22 @@ from ramify.memory import Forward, Workbench
 from ramify.networks.levels import like
 from ramify.state import Stateful
 
+FLOOR = 1e-4  # of a mean answer
+
 
 class MeanAnswers(Stateful):
     """Running mean of what the model answers to the samples of each class, at every level: [class, class].
 
     Taken from the logits of training passes as they come. A class's mean is over its latest samples, about
-    1 / (1 - `memory`) of them.
+    1 / (1 - `MEMORY`) of them.
     """
 
     _state: ClassVar[tuple[str, ...]] = ("sums", "weight")
     _follows: ClassVar[Mapping[str, Follow]] = {"sums": class_pairs, "weight": class_sums}
 
-    def __init__(self, memory: float = 0.98) -> None:
-        self.memory = memory
+    MEMORY = 0.98
+
+    def __init__(self) -> None:
         self.sums = torch.zeros(0, 0)
         self.weight = torch.zeros(0)
 
@@ -50,7 +53,7 @@ class MeanAnswers(Stateful):
         own = like(logits, labels[rows])
         names, counts = np.unique(labels[rows], return_counts=True)
         present = like(logits, names)
-        kept = torch.pow(self.memory, like(logits, counts).to(answers.dtype))
+        kept = torch.pow(self.MEMORY, like(logits, counts).to(answers.dtype))
         self.sums[present] *= kept[:, None]
         self.weight[present] *= kept
         self.sums[:, :classes].index_add_(0, own, answers)
@@ -62,7 +65,7 @@ class MeanAnswers(Stateful):
         return found
 
 
-def ties_of(classes: Classes, means: Floats, floor: float = 1e-4) -> Ties:
+def ties_of(classes: Classes, means: Floats) -> Ties:
     """The parent of each class, from the mean answers to its samples, as `best_paths` finds it.
 
     What a class's samples get as answers at a coarser level is divided by the mean over all classes of its
@@ -73,7 +76,7 @@ def ties_of(classes: Classes, means: Floats, floor: float = 1e-4) -> Ties:
     score = np.zeros_like(means)
     for level in classes.levels:
         own = classes.of_level(level)
-        score[own] = np.log((means[own] + floor) / (means[own].mean(0) + floor))
+        score[own] = np.log((means[own] + FLOOR) / (means[own].mean(0) + FLOOR))
     return best_paths(classes, score, means)
 
 

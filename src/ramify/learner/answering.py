@@ -12,7 +12,7 @@ from ramify.arrays import Singles
 from ramify.errors import RamifyError
 from ramify.hierarchy import DECODINGS
 from ramify.hierarchy import decode as read
-from ramify.learner.images import Images, OneImage, as_tensor, one_tensor
+from ramify.learner.images import Images, OneImage, image_tensor, one_tensor
 from ramify.learner.labels import Label, Levels, as_labels, as_levels, refuse_unequal
 from ramify.learner.prediction import Prediction
 from ramify.learner.samples import Names
@@ -152,4 +152,4 @@ class Answering:
             size = self._trainer.inputs.size
             raise RamifyError(f"the learner takes features of {size} values, not images: give features=…")
         assert images is not None
-        return as_tensor(images, self.image_size)
+        return image_tensor(images, self.image_size)

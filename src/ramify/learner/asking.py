@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from ramify.arrays import Pixels
-from ramify.datasets.decode import BrokenImage, decode, quiet_pillow
+from ramify.datasets.decode import BrokenImage, decode_image, quiet_pillow
 from ramify.datasets.listing import image_files
 from ramify.errors import RamifyError
 from ramify.learner.labels import Label
@@ -27,7 +27,7 @@ Told = tuple[Label, float]
 
 
 @dataclass(frozen=True)
-class Answer:
+class FileAnswer:
     """What the learner says of one image: a label at each level, the best of each head, or why it is bad."""
 
     image: str
@@ -81,7 +81,7 @@ def named_images(given: Iterable[str], images: Path | None = None) -> Iterator[t
             yield name, path
 
 
-def ask(learner: Learner, files: Iterable[tuple[str, Path]], question: Question) -> Iterator[Answer]:
+def ask(learner: Learner, files: Iterable[tuple[str, Path]], question: Question) -> Iterator[FileAnswer]:
     """The answer to each file, in order; a bad file has an error instead and harms no other."""
     waiting = iter(files)
     while part := list(islice(waiting, CHUNK)):
@@ -89,15 +89,15 @@ def ask(learner: Learner, files: Iterable[tuple[str, Path]], question: Question)
         for number, (_, path) in enumerate(part):
             try:
                 with quiet_pillow():
-                    pixels[number] = decode(path, learner.image_size)
+                    pixels[number] = decode_image(path, learner.image_size)
             except BrokenImage as reason:
                 errors[number] = str(reason)
         said = iter(_said(learner, [(part[n][0], value) for n, value in pixels.items()], question))
         for number, (name, _) in enumerate(part):
-            yield Answer(name, error=errors[number]) if number in errors else next(said)
+            yield FileAnswer(name, error=errors[number]) if number in errors else next(said)
 
 
-def _said(learner: Learner, given: Sequence[tuple[str, Pixels]], question: Question) -> Iterator[Answer]:
+def _said(learner: Learner, given: Sequence[tuple[str, Pixels]], question: Question) -> Iterator[FileAnswer]:
     if not given:
         return
     images = torch.from_numpy(np.stack([pixels for _, pixels in given]))
@@ -116,7 +116,7 @@ def _said(learner: Learner, given: Sequence[tuple[str, Pixels]], question: Quest
             for level in answer.levels
             if (label := answer.labels[level][i]) is not None
         }
-        yield Answer(
+        yield FileAnswer(
             name,
             told,
             {level: rows[i] for level, rows in best.items()},

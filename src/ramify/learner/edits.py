@@ -13,7 +13,7 @@ import numpy as np
 from ramify.arrays import Pixels
 from ramify.errors import RamifyError
 from ramify.learner import verbs
-from ramify.learner.history import Entry, History, Undo, difference, digest, patched
+from ramify.learner.history import Entry, History, Undo, difference, patched, state_digest
 from ramify.learner.labels import Label, refuse_missing
 from ramify.learner.refit import answers, carry_over
 from ramify.learner.relabel import Edit, apply, stored, stores
@@ -187,7 +187,7 @@ class Editable:
                 raise RamifyError("there is no edit to take back")
             undo = self._history.undo[-1]
             now = self._whole()
-            exactly = digest(now) == undo.digest
+            exactly = state_digest(now) == undo.digest
             if exactly:
                 self._become(patched(now, undo.patch))
             else:
@@ -204,7 +204,7 @@ class Editable:
                 "back as they were; teach them again, or load a copy of the model from before"
             )
         trainer, back, becomes = self._trainer, undo.inverse, dict[int, int]()
-        if digest(now["taxonomy"]) == back["tree"]:
+        if state_digest(now["taxonomy"]) == back["tree"]:
             self._taxonomy = _as_tree(patched(now["taxonomy"], undo.patch["items"].get("taxonomy")))
         for name, label in back["labels"].items():
             again = trainer.classes.find(int(trainer.classes.level_of[int(name)]), label)
@@ -254,7 +254,7 @@ class Editable:
             else:
                 patch = difference(before, after) or {"names": list(before), "items": {}}
                 inverse = _backwards(before, after, changed, done)
-                self._history.can_undo(Undo(entry["number"], digest(after), patch, inverse))
+                self._history.can_undo(Undo(entry["number"], state_digest(after), patch, inverse))
             return dict(entry)
 
     def _safely(self, before: State, work: Callable[[], Any]) -> Any:
@@ -303,5 +303,5 @@ def _backwards(before: State, after: State, samples: Mapping[int, Any], done: Do
         "labels": {str(c): a for c, (a, b) in enumerate(pairs) if a != b and b is not None},
         "begun": {str(c): old for c, old in done.begun.items()},
         "samples": {str(n): list(classes) for n, classes in samples.items()},
-        "tree": digest(after["taxonomy"]),
+        "tree": state_digest(after["taxonomy"]),
     }

@@ -7,13 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ramify.datasets.splits import ClassPath
 from ramify.errors import RamifyError
 from ramify.files import write_atomic
 from ramify.reports.export import csv_text
 from ramify.taxonomy import Taxonomy
 from ramify.taxonomy.write import to_csv
-
-Names = tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -59,10 +58,10 @@ def write_manifest(brought: Brought, path: Path) -> Path | None:
 # then carries its parent's name, `cars/other`, which `plain_names` takes off again.
 
 
-def unique_names(paths: Iterable[Names]) -> dict[Names, Names]:
+def unique_names(paths: Iterable[ClassPath]) -> dict[ClassPath, ClassPath]:
     """For each path one with names that stand once within their level."""
     steps = {path[:level] for path in paths for level in range(1, len(path) + 1)}
-    found: dict[Names, Names] = {(): ()}
+    found: dict[ClassPath, ClassPath] = {(): ()}
     for level in range(1, max(map(len, steps), default=0) + 1):
         own = sorted(step for step in steps if len(step) == level)
         prefix = {step: f"{found[step[:-1]][-1]}/" if level > 1 else "" for step in own}
@@ -81,7 +80,7 @@ def unique_names(paths: Iterable[Names]) -> dict[Names, Names]:
     return found
 
 
-def _alike(names: Mapping[Names, str]) -> set[Names]:
+def _alike(names: Mapping[ClassPath, str]) -> set[ClassPath]:
     """Those whose name is also another's."""
     counts = Counter(names.values())
     return {step for step, name in names.items() if counts[name] > 1}

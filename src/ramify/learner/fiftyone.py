@@ -6,7 +6,6 @@ carries its level as an attribute. No database is needed to read or to write the
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections import Counter
@@ -15,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from ramify.errors import RamifyError
-from ramify.files import beside, read_json, write_atomic
-from ramify.learner.asking import Answer
+from ramify.files import beside, json_text, read_json, write_atomic
+from ramify.learner.asking import FileAnswer
 from ramify.learner.exchange import Brought
 
 LABELS, DATA, MANIFEST = "labels.json", "data", "data.json"
@@ -41,7 +40,7 @@ def brought(folder: Path, begin: Path) -> Brought:
     return Brought(rows, left_out)
 
 
-def write_answers(answers: Iterable[tuple[Answer, Path]], folder: Path) -> int:
+def write_answers(answers: Iterable[tuple[FileAnswer, Path]], folder: Path) -> int:
     """Write images with what was answered as a dataset; how many. The images are copied."""
     if (folder / LABELS).exists() or (folder / DATA).exists():
         raise RamifyError(f"{folder} holds a dataset already; choose another --to, or remove it")
@@ -65,7 +64,7 @@ def write_answers(answers: Iterable[tuple[Answer, Path]], folder: Path) -> int:
             }
             for level, (label, _) in sorted(answer.levels.items())
         ]
-    write_atomic(folder / LABELS, json.dumps({"classes": None, "labels": labels}, indent=1) + "\n")
+    write_atomic(folder / LABELS, json_text({"classes": None, "labels": labels}))
     return len(labels)
 
 

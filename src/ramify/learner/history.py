@@ -107,7 +107,7 @@ def difference(before: Any, after: Any) -> dict[str, Any] | None:
             return None
         return {"length": len(before), "rows": places, "values": _take(before, places)}
     same = type(before) is type(after) and (
-        digest(before) == digest(after) if _is_array(before) else before == after
+        state_digest(before) == state_digest(after) if _is_array(before) else before == after
     )
     return None if same else {"whole": copied(before)}
 
@@ -132,7 +132,7 @@ def patched(after: Any, patch: dict[str, Any] | None) -> Any:
     return table
 
 
-def digest(state: Any) -> str:
+def state_digest(state: Any) -> str:
     """Equal for states that are equal to the bit."""
     found = hashlib.blake2b(digest_size=16)
     for part in _parts(state, ""):

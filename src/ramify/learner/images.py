@@ -13,7 +13,7 @@ from PIL import Image
 from torch import Tensor
 
 from ramify.arrays import Array, Pixels
-from ramify.datasets.decode import BrokenImage, decode, pixels, quiet_pillow, stretch
+from ramify.datasets.decode import BrokenImage, decode_image, pixels, quiet_pillow, stretch
 from ramify.errors import RamifyError
 from ramify.pixels import check_values
 
@@ -24,13 +24,13 @@ Images = Pixels | Tensor | Iterable[Image.Image | str | PathLike[str]]
 def one_tensor(image: OneImage, size: int) -> Tensor:
     """One image as uint8 [1, 3, size, size]: an array or tensor of three axes, a Pillow image or a path."""
     if isinstance(image, np.ndarray | Tensor):
-        return as_tensor(image[None], size)
+        return image_tensor(image[None], size)
     if isinstance(image, list | tuple):
         raise RamifyError(f"one image is asked for, and a {type(image).__name__} of {len(image)} was given")
-    return as_tensor([image], size)
+    return image_tensor([image], size)
 
 
-def as_tensor(images: Images, size: int) -> Tensor:
+def image_tensor(images: Images, size: int) -> Tensor:
     """Images as uint8 [n, 3, size, size], stretched where they are of another size.
 
     Arrays are [n, 3, h, w] or [n, h, w, 3]: the axis of length 3 is the colour. Where both could be it
@@ -54,7 +54,7 @@ def _read(image: Any, index: int, size: int) -> Pixels:
         if isinstance(image, Image.Image):
             return pixels(image, size)
         if isinstance(image, str | PathLike):
-            return decode(Path(image), size)
+            return decode_image(Path(image), size)
     except BrokenImage as reason:
         name = f" ({image})" if isinstance(image, str | PathLike) else ""
         raise RamifyError(f"image {index}{name} cannot be used: {reason}; leave it out or mend it") from None

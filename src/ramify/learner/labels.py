@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import logging
-import re
 from collections.abc import Iterable, Mapping, Sequence, Set
 from itertools import islice, pairwise
 from typing import Any
@@ -13,8 +12,9 @@ import numpy as np
 from torch import Tensor
 
 from ramify.classes import Classes
+from ramify.datasets.load import plain
 from ramify.errors import RamifyError
-from ramify.plural import counted
+from ramify.plural import counted, some
 from ramify.taxonomy import Taxonomy
 from ramify.taxonomy.edit import ancestry
 from ramify.typed import shown
@@ -25,7 +25,6 @@ Label = str | int
 Levels = int | Sequence[int] | None
 
 DEEPEST = 100
-NAMED = 5  # classes that an error names
 SEVERAL = (Mapping, tuple, list)
 
 
@@ -131,10 +130,9 @@ def refuse_missing(tree: Taxonomy, classes: Classes) -> None:
         if level > tree.depth or str(label) not in known[level - 1]
     ]
     if missing:
-        more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
         raise RamifyError(
             f"the tree lacks {len(missing)} of the classes that the model has learned: "
-            f"{', '.join(missing[:NAMED])}{more}; put them back under these names (a tree may grow, and "
+            f"{some(missing)}; put them back under these names (a tree may grow, and "
             "classes may get other parents), rename them in the model (`ramify edit MODEL rename`), or begin "
             "a new model"
         )
@@ -162,7 +160,7 @@ def warn_lookalikes(pairs: list[list[tuple[int, Label]]], classes: Classes) -> N
 
 
 def _plainly(label: Label) -> Label:
-    return re.sub(r"[\W_]+", "", label).casefold() or label if isinstance(label, str) else label
+    return plain(label) or label if isinstance(label, str) else label
 
 
 def _pairs(value: Any, level: Any) -> list[tuple[Any, Any]]:

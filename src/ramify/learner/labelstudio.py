@@ -14,9 +14,10 @@ from typing import Any
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 from xml.sax.saxutils import quoteattr
 
+from ramify.datasets.splits import ClassPath
 from ramify.errors import RamifyError
-from ramify.learner.asking import Answer
-from ramify.learner.exchange import Brought, Names, plain_names, unique_names
+from ramify.learner.asking import FileAnswer
+from ramify.learner.exchange import Brought, plain_names, unique_names
 from ramify.taxonomy import Taxonomy
 from ramify.taxonomy.edit import ancestry
 
@@ -50,7 +51,7 @@ def brought(tasks: Sequence[Task], field: str | None = None, control: str | None
     """
     field, control = field or image_field(tasks), control or _only_control(tasks)
     left_out: Counter[str] = Counter()
-    found: list[tuple[str, Names]] = []
+    found: list[tuple[str, ClassPath]] = []
     for task in tasks:
         reference = task["data"].get(field)
         paths, reason = _given(task, control)
@@ -95,7 +96,7 @@ def image_field(tasks: Sequence[Task]) -> str:
 
 def with_answers(
     tasks: Sequence[Task],
-    answers: Iterable[Answer],
+    answers: Iterable[FileAnswer],
     tree: Taxonomy | None,
     version: str,
     control: str | None = None,
@@ -126,7 +127,7 @@ def new_tasks(images: Iterable[str]) -> list[Task]:
     return [{"data": {OBJECT: f"{LOCAL}?d={quote(Path(image).as_posix())}"}} for image in images]
 
 
-def whole_path(answer: Answer, tree: Taxonomy | None) -> list[str]:
+def whole_path(answer: FileAnswer, tree: Taxonomy | None) -> list[str]:
     """The labels from level 1 down to the finest that was answered."""
     if not answer.levels:
         return []
@@ -144,7 +145,7 @@ def labelling_config(tree: Taxonomy, names: tuple[str, str], field: str) -> str:
     predictions speak of must be called so in the project, or Label Studio does not show them.
     """
     control, image = map(quoteattr, names)
-    children: dict[Names, list[Names]] = {}
+    children: dict[ClassPath, list[ClassPath]] = {}
     for leaf in range(tree.leaves):
         path = tree.path(leaf)
         for level in range(1, len(path) + 1):
@@ -152,7 +153,7 @@ def labelling_config(tree: Taxonomy, names: tuple[str, str], field: str) -> str:
             if path[:level] not in known:
                 known.append(path[:level])
 
-    def choices(above: Names, indent: str) -> list[str]:
+    def choices(above: ClassPath, indent: str) -> list[str]:
         lines = []
         for path in children.get(above, []):
             value = quoteattr(plain_names(path)[-1])
@@ -166,7 +167,7 @@ def labelling_config(tree: Taxonomy, names: tuple[str, str], field: str) -> str:
     return "\n".join(["<View>", head, begin, *choices((), "    "), "  </Taxonomy>", "</View>", ""])
 
 
-def _given(task: Task, control: str | None) -> tuple[Names, str | None]:
+def _given(task: Task, control: str | None) -> tuple[ClassPath, str | None]:
     """The path of a task, or why it has none."""
     given = [a for a in task.get("annotations") or () if isinstance(a, dict)]
     kept = [a for a in given if not a.get("was_cancelled")]
@@ -194,7 +195,7 @@ def _named(result: Task, control: str | None) -> bool:
     return control is None or result.get("from_name") == control
 
 
-def _paths(result: Task) -> list[Names]:
+def _paths(result: Task) -> list[ClassPath]:
     value = (result.get("value") or {}).get("taxonomy") or ()
     found = [path if isinstance(path, list) else [path] for path in value]
     return [tuple(str(name).strip() for name in path) for path in found if path]

@@ -280,7 +280,7 @@ class Learner(Answering, Editable):
     def __repr__(self) -> str:
         sizes = "/".join(str(len(self.labels(h))) for h in self.levels) or "no"
         taken = counted(self.samples, "sample")
-        return f"<Learner {saving.name_of(self._params['method'])}: {sizes} labels, {taken}>"
+        return f"<Learner {saving.method_name(self._params['method'])}: {sizes} labels, {taken}>"
 
     # ---- saving
 

@@ -13,12 +13,12 @@ import numpy as np
 import torch
 
 from ramify.arrays import Pixels
-from ramify.datasets.decode import BrokenImage, decode, quiet_pillow
+from ramify.datasets.decode import BrokenImage, decode_image, quiet_pillow
 from ramify.errors import RamifyError
 from ramify.learner.folder import ModelFolder
 from ramify.learner.labels import Label, as_labels, as_levels, refuse_off_path, with_above
 from ramify.learner.learner import Learner
-from ramify.learner.rows import Folder, Manifest, Row, Source
+from ramify.learner.rows import ClassFolders, LessonRow, Manifest, RowSource
 
 log = logging.getLogger("ramify")
 
@@ -46,8 +46,8 @@ class Lesson:
         self.learner, self.manifest, self.follow = learner, manifest, follow
         notes = learner.notes.setdefault("learn", {"manifests": [], "log": [], "open": {}})
         self.notes: dict[str, Any] = notes
-        self.source: Source = (
-            Folder(manifest, learner._trainer.rng.seed, learner.taxonomy, notes)
+        self.source: RowSource = (
+            ClassFolders(manifest, learner._trainer.rng.seed, learner.taxonomy, notes)
             if manifest.is_dir()
             else Manifest(manifest, images, notes)
         )
@@ -60,7 +60,7 @@ class Lesson:
         self._found_any = False
 
     @property
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[LessonRow]:
         """All rows so far."""
         return self.source.rows
 
@@ -124,7 +124,7 @@ class Lesson:
             self._tried[n] = self._stamp(n)
             try:
                 with quiet_pillow():
-                    pixels[n] = decode(self._path(n), self.learner.image_size)
+                    pixels[n] = decode_image(self._path(n), self.learner.image_size)
             except BrokenImage as reason:
                 self._reasons[n] = f"{self._path(n)} cannot be used: {reason}"
                 self._since.setdefault(n, time.monotonic())
@@ -150,7 +150,7 @@ class Lesson:
             return None
         return status.st_size, status.st_mtime_ns
 
-    def _refuse_misplaced(self, part: list[Row], now: bool = False) -> None:
+    def _refuse_misplaced(self, part: list[LessonRow], now: bool = False) -> None:
         """Refuse to pass over all of the first rows: the images lie elsewhere. Who follows waits a while."""
         images = self.source.images
         self._found_any = self._found_any or any((images / row.path).exists() for row in part)
@@ -160,7 +160,7 @@ class Lesson:
                 "images; --images says where the paths begin"
             )
 
-    def _checked(self, row: Row) -> dict[int, Label]:
+    def _checked(self, row: LessonRow) -> dict[int, Label]:
         """The labels of a row by level."""
         found: dict[int, Label] = {}
         try:
@@ -199,7 +199,7 @@ class Lesson:
         self.notes |= {"log": accuracy_log(self.learner), "open": {}}
 
 
-def sorted_by_label(rows: Sequence[Row]) -> bool:
+def sorted_by_label(rows: Sequence[LessonRow]) -> bool:
     """Whether all rows of a label follow each other, for several labels with many rows each."""
     parts = [labels for labels, _ in groupby(row.labels for row in rows)]
     return len(parts) == len(set(parts)) and len(parts) > 2 and len(rows) >= 8 * len(parts)

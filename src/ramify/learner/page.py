@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ramify.arrays import Pixels
-from ramify.learner.asking import Answer
+from ramify.learner.asking import FileAnswer
 from ramify.learner.why import Reason
 from ramify.plural import counted
 from ramify.reports.html import document
@@ -13,14 +13,14 @@ from ramify.reports.markup import Markup, el, join
 from ramify.reports.mistakes import thumbnail
 
 
-def answers_page(answers: Sequence[Answer], levels: Sequence[int], title: str = "ramify predict") -> str:
+def answers_page(answers: Sequence[FileAnswer], levels: Sequence[int], title: str = "ramify predict") -> str:
     """The whole document; it needs no other file."""
     count = counted(len(answers), "image")
     head = el("header", el("h1", title), el("p", count, class_="faint"))
     return document(title, join([head, el("main", *(_answer(answer, levels) for answer in answers))]))
 
 
-def _answer(answer: Answer, levels: Sequence[int]) -> Markup:
+def _answer(answer: FileAnswer, levels: Sequence[int]) -> Markup:
     if answer.error is not None or answer.pixels is None:
         return el(
             "section", el("h2", answer.image), el("p", f"cannot be used: {answer.error}", class_="warn")
@@ -34,7 +34,7 @@ def _answer(answer: Answer, levels: Sequence[int]) -> Markup:
     return el("section", el("h2", answer.image), el("ul", asked, class_="mistakes"), *parts)
 
 
-def _label(answer: Answer, level: int) -> Markup:
+def _label(answer: FileAnswer, level: int) -> Markup:
     new = el("div", "new? It looks like nothing that was learned at this level.", class_="warn")
     if level not in answer.levels:
         return new

@@ -44,9 +44,12 @@ class Prediction:
         return {level: labels[image] for level, labels in self.labels.items()}
 
 
-def prediction(classes: Classes, chosen: Ints, log: Floats) -> Prediction:
+def prediction(
+    classes: Classes, chosen: Ints, log: Floats, confidences: dict[int, Singles], new: dict[int, Mask]
+) -> Prediction:
     """From class numbers [n, levels met], -1 for no answer, and log-probabilities [n, classes] to labels."""
     names = [*classes.labels[: log.shape[1]], None]
     picked = probability_of(chosen, log).astype(np.float32)
     labels = {level: [names[c] for c in chosen[:, k]] for k, level in enumerate(classes.levels)}
-    return Prediction(labels, {level: picked[:, k] for k, level in enumerate(classes.levels)})
+    probabilities = {level: picked[:, k] for k, level in enumerate(classes.levels)}
+    return Prediction(labels, probabilities, confidences, new)

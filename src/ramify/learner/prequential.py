@@ -40,7 +40,7 @@ class Entries:
 
 
 @dataclass(frozen=True)
-class Asked:
+class Guess:
     """One label of a sample, and what was answered at its level before it was learned."""
 
     level: int
@@ -78,7 +78,7 @@ class PrequentialLog(Stateful):
     def __len__(self) -> int:
         return len(self.truth)
 
-    def ask(self, trainer: Trainer, inputs: Tensor, labels: Sequence[Sequence[Pair]]) -> list[Asked]:
+    def ask(self, trainer: Trainer, inputs: Tensor, labels: Sequence[Sequence[Pair]]) -> list[Guess]:
         """Ask about samples that are about to be learned; `note` takes what is returned when they are.
 
         Not of methods that train to be asked, nor before anything has been learned.
@@ -94,7 +94,7 @@ class PrequentialLog(Stateful):
             for level, label in labels[row]
         ]
 
-    def note(self, classes: Classes, asked: Sequence[Asked]) -> None:
+    def note(self, classes: Classes, asked: Sequence[Guess]) -> None:
         """Keep the answers about samples that have been learned since; the oldest of a level go."""
         if not asked:
             return
@@ -160,11 +160,11 @@ class PrequentialLog(Stateful):
         self.new = self.new.astype(bool)
 
 
-def _asked(classes: Classes, level: int, label: Any, log: Floats, score: Floats, sample: int) -> Asked:
+def _asked(classes: Classes, level: int, label: Any, log: Floats, score: Floats, sample: int) -> Guess:
     new = classes.find(level, label) is None
     if level not in classes.levels:
-        return Asked(level, label, new, sample)
+        return Guess(level, label, new, sample)
     rows = classes.of_level(level)
     best = int(rows[log[rows].argmax()])
     unfamiliar = float(score[classes.levels.index(level)])
-    return Asked(level, label, new, sample, best, float(np.exp(log[best])), unfamiliar)
+    return Guess(level, label, new, sample, best, float(np.exp(log[best])), unfamiliar)

@@ -16,15 +16,15 @@ from ramify.errors import RamifyError
 from ramify.taxonomy import Taxonomy
 from ramify.taxonomy.read import read_table, read_text
 
-Labels = tuple[tuple[str, str], ...]
+LevelLabels = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
-class Row:
+class LessonRow:
     """One image with its labels, (level, label) each; an empty level is the one that the taxonomy says."""
 
     path: str
-    labels: Labels
+    labels: LevelLabels
     where: str  # for errors
 
     @property
@@ -33,38 +33,38 @@ class Row:
         return "\x1f".join((self.path, *(word for level, label in self.labels for word in (label, level))))
 
 
-class Source(Protocol):
+class RowSource(Protocol):
     """Rows in the order of learning. Those before `taken` were tried; `waiting` are the ones that failed."""
 
     name: str
     images: Path
-    rows: list[Row]
+    rows: list[LessonRow]
     taken: int
     waiting: list[int]
 
     def grow(self) -> None:
         """Read on."""
 
-    def learned(self, rows: list[Row]) -> None:
+    def learned(self, rows: list[LessonRow]) -> None:
         """These rows were learned just now."""
 
     def keep(self) -> None:
         """Write into the notes what the next start must know."""
 
 
-def read_rows(path: Path) -> list[Row]:
+def read_manifest(path: Path) -> list[LessonRow]:
     """The rows of a manifest so far; a last line without its end is still being written."""
     text = read_text(path)
     header, rows, lines = read_table(text[: text.rfind("\n") + 1] or text, path.name)
     labels = _label_columns(header, path.name)
     at = header.index("path")
     return [
-        Row(row[at], labels(row, f"{path.name} line {line}"), f"{path.name} line {line}")
+        LessonRow(row[at], labels(row, f"{path.name} line {line}"), f"{path.name} line {line}")
         for row, line in zip(rows, lines, strict=True)
     ]
 
 
-def _label_columns(header: list[str], name: str) -> Callable[[list[str], str], Labels]:
+def _label_columns(header: list[str], name: str) -> Callable[[list[str], str], LevelLabels]:
     """How the labels of a row are told: `label` and `level`, or a column for each level."""
     levels = {header.index(column): column[5:] for column in header if re.fullmatch(r"level\d+", column)}
     if "path" not in header or not (levels or "label" in header):
@@ -76,7 +76,7 @@ def _label_columns(header: list[str], name: str) -> Callable[[list[str], str], L
         label, level = header.index("label"), header.index("level") if "level" in header else None
         return lambda row, where: (("" if level is None else row[level], row[label]),)
 
-    def several(row: list[str], where: str) -> Labels:
+    def several(row: list[str], where: str) -> LevelLabels:
         found = tuple((level, row[at]) for at, level in levels.items() if row[at])
         if not found:
             raise RamifyError(f"{where}: no label at any level; fill one in, or remove the row")
@@ -91,7 +91,7 @@ class Manifest:
     def __init__(self, path: Path, images: Path | None, notes: dict[str, Any]) -> None:
         self.path, self.name, self.notes = path, path.name, notes
         self.images = path.parent if images is None else images
-        self.rows = read_rows(path)
+        self.rows = read_manifest(path)
         self.place = self._find_place()
         self.taken: int = self.place["rows"]
         self.waiting: list[int] = list(self.place.get("waiting", ()))
@@ -102,7 +102,7 @@ class Manifest:
         fitting = [
             place
             for place in places
-            if place["rows"] <= len(self.rows) and place["sha256"] == self._digest(place["rows"])
+            if place["rows"] <= len(self.rows) and place["sha256"] == self._of_first(place["rows"])
         ]
         if fitting:
             found: dict[str, Any] = max(fitting, key=lambda place: (place["rows"], place.get("at") == at))
@@ -117,29 +117,34 @@ class Manifest:
             "another file"
         )
 
-    def _digest(self, rows: int) -> str:
+    def _of_first(self, rows: int) -> str:
+        """A digest of so many rows."""
         return _digest("\x1e".join(row.text for row in self.rows[:rows]))
 
     def grow(self) -> None:
         """Read on where the file has grown; rows that were learned must still be there."""
-        rows = read_rows(self.path)
+        rows = read_manifest(self.path)
         if len(rows) < len(self.rows):  # it is being written anew
             return
         if any(a.text != b.text for a, b in zip(rows, self.rows[: self.taken], strict=False)):
             raise self._changed()
         self.rows = rows
 
-    def learned(self, rows: list[Row]) -> None:
+    def learned(self, rows: list[LessonRow]) -> None:
         """The place says it all."""
 
     def keep(self) -> None:
         """Its place among the others."""
         if self.taken and self.place not in self.notes["manifests"]:
             self.notes["manifests"].append(self.place)
-        self.place |= {"rows": self.taken, "sha256": self._digest(self.taken), "waiting": list(self.waiting)}
+        self.place |= {
+            "rows": self.taken,
+            "sha256": self._of_first(self.taken),
+            "waiting": list(self.waiting),
+        }
 
 
-class Folder:
+class ClassFolders:
     """Class folders, nested as the levels are; with a tree, names stand at its levels, below their parents.
 
     Names that differ from the tree's in nothing but case and punctuation are the tree's, as in a dataset.
@@ -158,7 +163,7 @@ class Folder:
             self._named.setdefault(place[-1], []).append(place)
         self._bare = loosely(self._named)
         self.known: set[str] = set(notes.setdefault("files", []))
-        self.rows: list[Row] = []
+        self.rows: list[LessonRow] = []
         self._listed: set[str] = set()
         self.taken, self.waiting = 0, list[int]()
         self.grow()
@@ -177,14 +182,14 @@ class Folder:
         rows = [row for row in rows if self._key(row) not in self.known]
         self.rows += sorted(rows, key=lambda row: _digest(f"{self.seed}\x1f{row.path}"))
 
-    def _row(self, names: tuple[str, ...], classes: tuple[str, ...]) -> Row:
+    def _row(self, names: tuple[str, ...], classes: tuple[str, ...]) -> LessonRow:
         path = "/".join(names)
         if not classes:
             raise RamifyError(f"{self.images / path} lies in no class folder: move it into one")
         classes = self._whole(classes)
         told = self.tree is None or len(classes) == self.tree.depth or classes in self._paths
         levels = tuple((str(level) if told else "", name) for level, name in enumerate(classes, 1))
-        return Row(path, levels, str(self.images / path))
+        return LessonRow(path, levels, str(self.images / path))
 
     def _whole(self, classes: tuple[str, ...]) -> tuple[str, ...]:
         """The path in the tree that these folders are a part of, where there is just one."""
@@ -197,14 +202,14 @@ class Folder:
         above = iter(places[0])
         return places[0] if all(name in above for name in classes) else classes
 
-    def _key(self, row: Row) -> str:
+    def _key(self, row: LessonRow) -> str:
         try:
             size = (self.images / row.path).stat().st_size
         except OSError:
             size = -1
         return _digest(f"{row.path}\x1f{size}")[:16]
 
-    def learned(self, rows: list[Row]) -> None:
+    def learned(self, rows: list[LessonRow]) -> None:
         """They are known from now on."""
         self.known |= {self._key(row) for row in rows}
 

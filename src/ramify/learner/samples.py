@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ramify.classes import Classes
 from ramify.errors import RamifyError
 from ramify.learner.labels import Label
 from ramify.learner.relabel import Labels, stored
@@ -66,7 +65,7 @@ class Names:
     def all(self, trainer: Trainer) -> list[Stored]:
         """All stored samples, in order of arrival; those from before samples had numbers come last."""
         found = [
-            Stored(number, *self.of(number), _by_level(trainer.classes, labels))
+            Stored(number, *self.of(number), trainer.classes.by_level(labels))
             for number, labels in stored(trainer)
         ]
         return sorted(found, key=lambda sample: (sample.number < 0, sample.number))
@@ -137,7 +136,3 @@ def as_source(source: Any) -> str | None:
     if source is not None and (not isinstance(source, str) or not source):
         raise RamifyError(f"source is {shown(source)}; it is a text that says where the images come from")
     return source
-
-
-def _by_level(classes: Classes, labels: Labels) -> dict[int, Label]:
-    return {int(classes.level_of[c]): classes.labels[c] for c in labels}

@@ -63,7 +63,7 @@ class Opened:
             )
 
 
-def name_of(method: str | Method | Build) -> str:
+def method_name(method: str | Method | Build) -> str:
     """A method's name."""
     if isinstance(method, Method):
         return method.name

@@ -1,7 +1,9 @@
-"""The trainer of a learner that is asked by other threads while it learns."""
+"""The trainer of a learner that is asked by other threads while it learns, and whose turn it is."""
 
 from __future__ import annotations
 
+import threading
+from collections import deque
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -9,11 +11,47 @@ from torch import Tensor
 
 from ramify.errors import RamifyError
 from ramify.learner.prequential import PrequentialLog
-from ramify.learner.turns import Turns
 from ramify.memory import Batch, Sample
 from ramify.methods import Trainer
 from ramify.methods.trainer import Pair
 from ramify.state import State
+
+
+class Turns:
+    """A lock in order of arrival, whose holder can let those who wait go first and then go on.
+
+    A plain lock that is released and taken again at once is hardly ever obtained by another thread.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._queue: deque[object] = deque()  # the first has the turn
+
+    def __enter__(self) -> None:
+        ticket = object()
+        with self._changed:
+            self._queue.append(ticket)
+            try:
+                self._changed.wait_for(lambda: self._queue[0] is ticket)
+            except BaseException:  # interrupted while it waited: nobody may wait for it
+                self._queue.remove(ticket)
+                self._changed.notify_all()
+                raise
+
+    def __exit__(self, *why: object) -> None:
+        with self._changed:
+            self._queue.popleft()
+            self._changed.notify_all()
+
+    def give_way(self) -> None:
+        """Let each of those who wait now have one turn; call it only while holding the turn."""
+        if len(self._queue) > 1:
+            self.__exit__()
+            try:
+                self.__enter__()
+            except BaseException:  # the caller still believes that it has the turn
+                self.__enter__()
+                raise
 
 
 class SharedTrainer(Trainer):

@@ -69,11 +69,7 @@ def answered(
         else:
             kept = np.nan_to_num(sure, nan=-1) >= confidence
         chosen, sure = np.where(kept, chosen, -1), np.where(kept, sure, np.nan)
-    found = prediction(classes, chosen, log)
     levels = list(enumerate(classes.levels))
-    return Prediction(
-        found.labels,
-        found.probabilities,
-        {h: sure[:, k].astype(np.float32) for k, h in levels if h in worth},
-        {h: score[:, k] > least[h] for k, h in levels if h in least},
-    )
+    confidences = {h: sure[:, k].astype(np.float32) for k, h in levels if h in worth}
+    new = {h: score[:, k] > least[h] for k, h in levels if h in least}
+    return prediction(classes, chosen, log, confidences, new)

@@ -20,7 +20,6 @@ from ramify.networks.encoder import EncodedInputs, Encoder, split_network
 from ramify.networks.inputs import DTYPES
 from ramify.pixels import IMAGENET_MEAN, IMAGENET_STD, Channels
 from ramify.runs.inputs import augmentation, image_inputs, on_features
-from ramify.training.augment import Augment
 
 Features = Array | Tensor
 
@@ -72,15 +71,14 @@ def taking(
     if not settings.feature_views:
         _refuse_pixels(given, settings, "the network is frozen")
     encoder, rest = split_network(chosen, images, seed, device, dtype, settings.precision, own)
-    made = augmentation(settings)
-    policy = None if made.autoaugment == "none" else made.autoaugment
-    augment = Augment(policy, made.padding, made.flip)
+    settings = dataclasses.replace(settings, augment=augmentation(settings), precision=encoder.precision)
+    augment = settings.augment.made()
 
     def view(one: Tensor, rng: np.random.Generator) -> Tensor:
         return augment.apply(one, augment.draw(len(one), rng))
 
     inputs = EncodedInputs(encoder.size, dtype, settings.feature_views, encoder=encoder, augment=view)
-    return Taking(dataclasses.replace(settings, augment=made), inputs, rest)
+    return Taking(settings, inputs, rest)
 
 
 def _refuse_pixels(given: Mapping[str, Any], settings: Settings, why: str) -> None:

@@ -124,9 +124,9 @@ def split(
 def _begun(learner: Editable, level: int, name: Label, cls: int, share: float) -> int:
     """A class that begins as a share of another one, unless it is known; its number."""
     trainer = learner._trainer
-    known = trainer.classes.find(level, name)
-    if known is not None:
-        return known
+    there = trainer.classes.find(level, name)
+    if there is not None:
+        return there
     new = trainer._meet(level, name)
     trainer.model.heads.copy(cls, new, share)
     trainer.classes.first_seen[new] = trainer.classes.first_seen[cls]

@@ -64,9 +64,9 @@ def none_stored(trainer: Trainer) -> str:
 def _reason(
     trainer: Trainer, held: Held, names: Names, place: int, answer: Ints, similarity: float
 ) -> Reason:
-    classes, number = trainer.classes, int(held.numbers[place])
+    number = int(held.numbers[place])
     own = [int(c) for c in held.labels[place] if c >= 0]
-    labels = {int(classes.level_of[c]): classes.labels[c] for c in own}
     (stored,) = held.inputs(np.array([place]))
     image = stored.permute(1, 2, 0).contiguous().cpu().numpy() if stored.dtype == torch.uint8 else None
-    return Reason(image, labels, similarity, bool(np.isin(own, answer).any()), number, names.of(number)[0])
+    labels, agrees = trainer.classes.by_level(own), bool(np.isin(own, answer).any())
+    return Reason(image, labels, similarity, agrees, number, names.of(number)[0])

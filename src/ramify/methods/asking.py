@@ -91,15 +91,15 @@ class Askable(Workbench, ABC):
             return np.empty((0, 0), np.int64)
         return self.ties().ancestors() if tree is None else ancestors_in(tree, self.classes, by_index)
 
-    def answer(self, inputs: Values, readings: Mapping[str, tuple[str, Taxonomy | None]]) -> dict[str, Said]:
+    def answer(self, inputs: Values, ways: Mapping[str, tuple[str, Taxonomy | None]]) -> dict[str, Said]:
         """Several ways to read the same answers: for each the classes at the levels met, and how probable.
 
-        A reading is a decoding and the tree that it reads through; None: the one that the learner has found.
+        A way is a decoding and the tree that it reads through; None: the one that the learner has found.
         """
         log = self.log_probabilities(inputs)
         ranking = ranking_of(self.classes, log)
         found = {}
-        for name, (way, tree) in readings.items():
+        for name, (way, tree) in ways.items():
             chosen = decode(way, self.classes, log, self.ancestors(way, tree, by_index=True))
             found[name] = Said(chosen, probability_of(chosen, log), ranking)
         return found

@@ -29,6 +29,11 @@ if TYPE_CHECKING:
 class Answer(Stateful):
     """How to answer: with the network as it is."""
 
+    @property
+    def begun(self) -> bool:
+        """Whether long training for it is on its way, to be gone on with."""
+        return False
+
     def learned(self, bench: Workbench, forward: Forward) -> None:
         """An update has been made."""
 
@@ -51,9 +56,8 @@ class Recipe:
 
     `augment` and `mix` are those of the settings unless the method has its own; with `ripe`, AutoAugment and
     CutMix change a stored image in full half of the time when it was rehearsed so often, and a new one not at
-    all (`Counted` counts it). `features` makes what the
-    heads are given from the backbone. `consolidate` is called at the end of a task. `memory_size` is for a
-    method that keeps some samples elsewhere, or none.
+    all (`Spread` counts it). `features` makes what the heads are given from the backbone. `consolidate` is
+    called at the end of a task. `memory_size` is for a method that keeps some samples elsewhere, or none.
     """
 
     keep: Policy

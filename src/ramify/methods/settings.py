@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 from ramify.errors import RamifyError
 from ramify.networks.settings import NetworkSettings as NetworkSettings
+from ramify.training.augment import Augment
 from ramify.typed import Count, Decay, Positive, Share, Typed, Whole
 
 G = TypeVar("G")
@@ -42,6 +43,12 @@ class AugmentSettings(Typed):
     """AutoAugment policy, drawn per image."""
     cutmix: Share = 0.5
     """Probability of CutMix at an update, within each level."""
+
+    def made(self, half: float = 0.0) -> Augment:
+        """What applies them, all but CutMix; `half` as there."""
+        return Augment(
+            None if self.autoaugment == "none" else self.autoaugment, self.padding, self.flip, half
+        )
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ from ramify.networks.inputs import Values
 from ramify.networks.precision import measured_precision
 from ramify.randomness import Generators
 from ramify.state import State, moved
-from ramify.training.augment import Augment, as_it_is, one_view
+from ramify.training.augment import as_it_is, one_view
 from ramify.training.averaging import Average
 from ramify.training.cutmix import CutMix
 from ramify.training.optimizer import Optimizer
@@ -84,10 +84,8 @@ class Trainer(Askable):
         self.average = Average(method.average if settings.average is None else settings.average)
         self.augment, self.mix = recipe.augment or as_it_is, recipe.mix
         if isinstance(inputs, ImageInputs):
-            chosen = settings.augment
-            policy = None if chosen.autoaugment == "none" else chosen.autoaugment
-            self.augment = recipe.augment or Augment(policy, chosen.padding, chosen.flip, recipe.ripe)
-            self.mix = recipe.mix or CutMix(chosen.cutmix, half=recipe.ripe)
+            self.augment = recipe.augment or settings.augment.made(recipe.ripe)
+            self.mix = recipe.mix or CutMix(settings.augment.cutmix, half=recipe.ripe)
         elif inputs.views:
             self.augment = recipe.augment or one_view
         self.buffer_size = recipe.rehearse.buffer_size(settings.batch_size)
@@ -105,7 +103,7 @@ class Trainer(Askable):
         return backbone if self.recipe.features is None else self.recipe.features(backbone, inputs)
 
     def _new_optimizer(self) -> Optimizer:
-        return Optimizer(self.model, self.settings.lr, self.settings.network.lr_factor)
+        return Optimizer(self.model, self.settings.network.lr_factor)
 
     def renew(self) -> None:
         """Forget all that the network has learned; memory stays."""

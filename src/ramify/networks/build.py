@@ -137,7 +137,7 @@ def stages_of(backbone: nn.Module) -> list[nn.Module]:
     return parts
 
 
-def cut(backbone: nn.Module, settings: NetworkSettings) -> tuple[nn.Module, nn.Module | None]:
+def frozen_and_rest(backbone: nn.Module, settings: NetworkSettings) -> tuple[nn.Module, nn.Module | None]:
     """The frozen part, and what comes after it; None where that is to be made for its features."""
     if settings.freeze == "all":
         return backbone, None

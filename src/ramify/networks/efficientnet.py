@@ -48,7 +48,7 @@ def _layer(conv: nn.Conv2d) -> list[nn.Module]:
     return [conv, nn.BatchNorm2d(conv.out_channels, eps=1e-3, momentum=0.01), nn.ReLU6(inplace=True)]
 
 
-class Block(nn.Module):
+class Bottleneck(nn.Module):
     """An inverted bottleneck: widen, filter each channel, narrow; with a shortcut where shapes allow."""
 
     def __init__(self, inputs: int, outputs: int, expansion: int, stride: int, kernel: int) -> None:
@@ -78,7 +78,7 @@ class EfficientNetLite0(nn.Module):
         for expansion, outputs, count, stride, kernel in STAGES:
             blocks = []
             for index in range(count):
-                blocks.append(Block(inputs, outputs, expansion, stride if index == 0 else 1, kernel))
+                blocks.append(Bottleneck(inputs, outputs, expansion, stride if index == 0 else 1, kernel))
                 inputs = outputs
             stages.append(nn.Sequential(*blocks))
         stages.append(nn.Sequential(*_layer(SameConv2d(inputs, FEATURES, 1)), Pool()))

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -17,9 +17,10 @@ from torch.nn.utils import fuse_conv_bn_eval
 from ramify.allocator import keep_buffers
 from ramify.arrays import Array
 from ramify.errors import RamifyError
-from ramify.networks.build import build_backbone, cut, freeze
+from ramify.networks.build import build_backbone, freeze, frozen_and_rest
 from ramify.networks.inputs import FeatureInputs, ImageInputs, Values, as_tensor
 from ramify.networks.model import Precision
+from ramify.networks.precision import measured_precision
 from ramify.networks.resnet import BLOCKS
 from ramify.networks.settings import NetworkSettings
 from ramify.networks.weights import digest_of
@@ -141,12 +142,13 @@ def split_network(
     seed: int,
     device: torch.device | str,
     dtype: torch.dtype,
-    precision: str,
+    precision: Precision | Literal["auto"],
     own: nn.Module | None = None,
 ) -> tuple[Encoder, nn.Module | None]:
     """The frozen part of a network, and what is trained after it; None: what is made for its features.
 
-    `own` is a module in the place of one that is built by name.
+    `own` is a module in the place of one that is built by name. What `auto` comes to is measured on the whole
+    network, and is the encoder's `precision`.
     """
     backbone = copy.deepcopy(own)
     if backbone is None:
@@ -159,8 +161,10 @@ def split_network(
             )
     else:
         freeze(backbone, settings.freeze)
-    frozen, rest = cut(backbone, settings)
-    encoder = Encoder(frozen, inputs, dtype, device, "bf16" if precision == "bf16" else "fp32")
+    if precision == "auto":
+        precision = measured_precision(backbone, inputs, BATCH, torch.device(device))
+    frozen, rest = frozen_and_rest(backbone, settings)
+    encoder = Encoder(frozen, inputs, dtype, device, precision)
     if rest is not None and len(encoder.shape) > 1:
         rest = nn.Sequential(nn.Unflatten(1, encoder.shape), rest)
     return encoder, rest

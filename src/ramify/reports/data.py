@@ -169,7 +169,7 @@ def find_failed(root: Path) -> list[Path]:
     )
 
 
-def load_runs(paths: Iterable[str | Path]) -> list[RunData]:
+def read_runs(paths: Iterable[str | Path]) -> list[RunData]:
     """All runs among and below `paths`; none is a mistake."""
     given = list(paths)
     runs = [load_run(path) for path in find_runs(given)]

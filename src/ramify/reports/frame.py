@@ -27,6 +27,6 @@ def load_runs(*paths: str | Path, table: Literal["results", "records"] = "result
         import pandas
     except ImportError:
         raise RamifyError("load_runs needs the extra `pandas`: pip install 'ramify[pandas]'") from None
-    runs = data.load_runs(paths)
+    runs = data.read_runs(paths)
     rows = result_rows(runs) if table == "results" else record_rows(runs)
     return pandas.DataFrame(rows, columns=columns(rows))

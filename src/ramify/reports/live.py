@@ -35,7 +35,7 @@ FILES = ("config.json", "records.jsonl", "result.json", "taxonomy.csv", ERRORS)
 Stamp = tuple[tuple[str, int, int], ...]
 
 
-class Folder:
+class LiveRuns:
     """All runs below a folder, read again only where something has changed. Nothing outside it is read."""
 
     def __init__(self, root: Path) -> None:
@@ -135,7 +135,7 @@ def make_app(root: Path, hosts: tuple[str, ...] = LOCAL) -> Starlette:
         from starlette.routing import Route
     except ImportError:
         raise RamifyError("the live page needs the extra `watch`: pip install 'ramify[watch]'") from None
-    folder = Folder(root)
+    folder = LiveRuns(root)
     headers = {
         "Content-Security-Policy": content_policy(live=True),
         "Cache-Control": "no-store",
@@ -171,7 +171,7 @@ def make_app(root: Path, hosts: tuple[str, ...] = LOCAL) -> Starlette:
     return app
 
 
-async def _changes(folder: Folder, closing: Callable[[], bool]) -> AsyncIterator[str]:
+async def _changes(folder: LiveRuns, closing: Callable[[], bool]) -> AsyncIterator[str]:
     """A message now, and whenever a run has changed."""
     from starlette.concurrency import run_in_threadpool
 

@@ -29,9 +29,8 @@ class Mistake:
     answer: tuple[str, ...]
     height: int  # of the lowest common ancestor
     levels: tuple[str | None, ...]  # the answer of each level, None for none
-    nearest: tuple[
-        tuple[int, str], ...
-    ] = ()  # stored training images most like it, and what each was taught as
+    nearest: tuple[tuple[int, str], ...] = ()
+    """The stored training images most like it, and what each was taught as."""
 
 
 def worst_mistakes(series: Series) -> list[Mistake]:

@@ -12,7 +12,7 @@ from ramify.sweeps.experiments import display_name
 
 
 @dataclass(frozen=True)
-class Cell:
+class Place:
     """Where a figure stands in the paper."""
 
     table: int
@@ -24,11 +24,11 @@ class Cell:
 
 
 @cache
-def paper_results() -> dict[Cell, Figure]:
+def paper_results() -> dict[Place, Figure]:
     """All 276 figures of the paper's tables, in per cent."""
     text = (resources.files("ramify.reports") / "paper_results.csv").read_text("utf-8")
     return {
-        Cell(
+        Place(
             int(row["table"]),
             row["setup"],
             row["labels"].removesuffix("-label"),

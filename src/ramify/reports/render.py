@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from ramify.reports.statistics import Figure
-from ramify.reports.tables import BELOW, Entry, Heading, Table
+from ramify.reports.tables import BELOW, Cell, Heading, Table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -37,9 +37,9 @@ def figure(value: Figure | None, plus_minus: str = "±") -> str:
     return three_digits(value.mean) + ("" if value.std is None else f"{plus_minus}{_spread(value.std)}")
 
 
-def sigmas(entry: Entry) -> str:
+def sigmas(cell: Cell) -> str:
     """+1.3σ; nothing where it is unknown."""
-    return "" if entry.sigmas is None else f"{entry.sigmas:+.1f}σ".replace("-", "−")
+    return "" if cell.sigmas is None else f"{cell.sigmas:+.1f}σ".replace("-", "−")
 
 
 def _spread(std: float) -> str:
@@ -100,7 +100,7 @@ def _fitting(table: Table, width: int, styled: bool) -> list[Table]:
 
 
 def _columns(table: Table, first: int, last: int) -> Table:
-    rows = tuple(replace(row, entries=row.entries[first:last]) for row in table.rows)
+    rows = tuple(replace(row, cells=row.cells[first:last]) for row in table.rows)
     return replace(table, columns=table.columns[first:last], rows=rows)
 
 
@@ -120,21 +120,21 @@ def _rich(table: Table, styled: bool) -> RichTable:
         label = row.label + ("\n  paper\n  difference" if table.has_paper else "")
         cells: list[RenderableType] = [
             Text(label),
-            *(_cell(entry, table.has_paper, styled) for entry in row.entries),
+            *(_cell(cell, table.has_paper, styled) for cell in row.cells),
         ]
         rich.add_row(*cells)
     return rich
 
 
-def _cell(entry: Entry, paper: bool, styled: bool) -> Text:
+def _cell(cell: Cell, paper: bool, styled: bool) -> Text:
     from rich.text import Text
 
-    style = {1: "bold", 2: "underline"}.get(entry.place, "") if styled else ""
-    mark = "" if styled else {1: "*", 2: "'"}.get(entry.place, "")
-    text = Text(figure(entry.ours) + mark + BELOW * entry.below, style=style)
+    style = {1: "bold", 2: "underline"}.get(cell.place, "") if styled else ""
+    mark = "" if styled else {1: "*", 2: "'"}.get(cell.place, "")
+    text = Text(figure(cell.ours) + mark + BELOW * cell.below, style=style)
     if not paper:
         return text
-    below = f"\n{figure(entry.paper) if entry.paper else ''}\n{sigmas(entry)}"
+    below = f"\n{figure(cell.paper) if cell.paper else ''}\n{sigmas(cell)}"
     return Text.assemble(text, Text(below, style="dim not bold not underline"))
 
 
@@ -148,10 +148,10 @@ def to_markdown(table: Table) -> str:
         pipe(["---"] + ["---:"] * len(table.columns)),
     ]
     for row in table.rows:
-        lines.append(pipe([escaped(row.label), *(_emphasis(e, "**{}**", "<u>{}</u>") for e in row.entries)]))
+        lines.append(pipe([escaped(row.label), *(_emphasis(e, "**{}**", "<u>{}</u>") for e in row.cells)]))
         if table.has_paper:
-            lines.append(pipe(["*paper*", *(figure(e.paper) if e.paper else "" for e in row.entries)]))
-            lines.append(pipe(["*difference*", *(sigmas(e) for e in row.entries)]))
+            lines.append(pipe(["*paper*", *(figure(e.paper) if e.paper else "" for e in row.cells)]))
+            lines.append(pipe(["*difference*", *(sigmas(e) for e in row.cells)]))
     notes = [f"- {escaped(note)}" for note in table.notes]
     return (
         "\n".join([*lines, "", *([escaped(table.caption), ""] if table.caption else []), *notes]).rstrip()
@@ -169,9 +169,9 @@ def escaped(text: str) -> str:
     return re.sub(r"([\\`*_{}\[\]<>|#])", r"\\\1", text.replace("\n", " "))
 
 
-def _emphasis(entry: Entry, best: str, second: str, show: Callable[[Figure | None], str] = figure) -> str:
-    marked = show(entry.ours) + BELOW * entry.below
-    return {1: best, 2: second}.get(entry.place, "{}").replace("{}", marked, 1)
+def _emphasis(cell: Cell, best: str, second: str, show: Callable[[Figure | None], str] = figure) -> str:
+    marked = show(cell.ours) + BELOW * cell.below
+    return {1: best, 2: second}.get(cell.place, "{}").replace("{}", marked, 1)
 
 
 def to_latex(table: Table) -> str:
@@ -189,13 +189,13 @@ def to_latex(table: Table) -> str:
     for row in table.rows:
         cells = [
             _emphasis(e, r"\textbf{{}}", r"\underline{{}}", _latex_figure).replace(BELOW, TEX[BELOW])
-            for e in row.entries
+            for e in row.cells
         ]
         lines.append(_latex_row([_tex(row.label), *cells]))
         if table.has_paper:
-            theirs = [rf"\textit{{{_latex_figure(e.paper)}}}" if e.paper else "" for e in row.entries]
+            theirs = [rf"\textit{{{_latex_figure(e.paper)}}}" if e.paper else "" for e in row.cells]
             lines.append(_latex_row([r"\quad\textit{paper}", *theirs]))
-            apart = [f"${e.sigmas:+.1f}\\sigma$" if e.sigmas is not None else "" for e in row.entries]
+            apart = [f"${e.sigmas:+.1f}\\sigma$" if e.sigmas is not None else "" for e in row.cells]
             lines.append(_latex_row([r"\quad\textit{difference}", *apart]))
     text = f"{table.title}. {table.caption}".strip()
     lines += [r"\bottomrule", r"\end{tabular}", rf"\caption{{{_tex(text)}}}", r"\end{table}"]
@@ -254,8 +254,8 @@ def to_csv(table: Table) -> str:
         ("table", "row", "column", "mean", "std", "seeds", "place", "paper", "paper_std", "sigmas")
     )
     for row in table.rows:
-        for column, entry in zip(table.columns, row.entries, strict=True):
-            ours, paper = entry.ours, entry.paper
+        for column, cell in zip(table.columns, row.cells, strict=True):
+            ours, paper = cell.ours, cell.paper
             writer.writerow(
                 (
                     table.title,
@@ -263,9 +263,9 @@ def to_csv(table: Table) -> str:
                     " / ".join(column),
                     *(("", "") if ours is None else (ours.mean, _blank(ours.std))),
                     " ".join(f"{seed}:{value:.6g}" for seed, value in ((ours and ours.seeds) or {}).items()),
-                    entry.place or "",
+                    cell.place or "",
                     *(("", "") if paper is None else (paper.mean, _blank(paper.std))),
-                    _blank(entry.sigmas),
+                    _blank(cell.sigmas),
                 )
             )
     return text.getvalue()

@@ -9,7 +9,7 @@ from ramify.errors import RamifyError
 from ramify.reports.data import RunData, load_run
 from ramify.reports.figures.anytime import anytime_figure
 from ramify.reports.figures.panel import Drawing
-from ramify.reports.paper import Cell, paper_results
+from ramify.reports.paper import Place, paper_results
 from ramify.reports.series import scenarios
 from ramify.reports.statistics import Figure
 from ramify.reports.tables import Table, build_table, measured, with_code_note
@@ -67,7 +67,7 @@ def _load(chosen: Reproduction, folder: Path) -> Loaded:
 def _paper(artefact: Artefact, condition: Condition, label: str, level: int) -> Figure | None:
     table = int(artefact.name[5:])
     labels = condition.labels if condition.setup in ("single-depth", "multiple-depth") else ""
-    return paper_results().get(Cell(table, condition.setup, labels, condition.dataset, label, level))
+    return paper_results().get(Place(table, condition.setup, labels, condition.dataset, label, level))
 
 
 def _levels(condition: Condition, loaded: Loaded) -> range:

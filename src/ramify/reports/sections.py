@@ -24,7 +24,7 @@ from ramify.reports.mistakes import Mistake, thumbnail, worst_mistakes
 from ramify.reports.palette import Style
 from ramify.reports.render import figure, sigmas
 from ramify.reports.series import Scenario, Series, differing
-from ramify.reports.tables import BELOW, Entry, Table, measured, scenario_table
+from ramify.reports.tables import BELOW, Cell, Table, measured, scenario_table
 from ramify.reports.words import Progress, mixed_code, scale
 from ramify.sweeps.words import duration
 
@@ -73,7 +73,7 @@ def tables_section(part: Scenario) -> Markup | None:
     keys = [series.key for series in part.series]
     own = dict.fromkeys(name for run in part.runs if run.result for name in run.result.metrics)
     first, *others = [scenario_table(part, metric) for metric in (*METRICS, *own)]
-    filled = [table for table in others if any(entry.ours for row in table.rows for entry in row.entries)]
+    filled = [table for table in others if any(cell.ours for row in table.rows for cell in row.cells)]
     more = [join([el("p", table.caption, class_="faint"), table_html(table, keys)]) for table in filled]
     return join(
         [
@@ -95,7 +95,7 @@ def table_html(table: Table, keys: Sequence[str]) -> Markup:
     """A table whose rows follow the switches."""
     head = el("tr", el("th", "method"), *(el("th", " ".join(c), scope="col") for c in table.columns))
     rows = [
-        el("tr", el("th", row.label, scope="row"), *map(_entry, row.entries), data_series=key)
+        el("tr", el("th", row.label, scope="row"), *map(_cell, row.cells), data_series=key)
         for key, row in zip(keys, table.rows, strict=True)
     ]
     return _scrolled(head, rows)
@@ -105,11 +105,11 @@ def _scrolled(head: Markup, rows: Sequence[Markup]) -> Markup:
     return el("div", el("table", el("thead", head), el("tbody", *rows)), class_="scroll")
 
 
-def _entry(entry: Entry) -> Markup:
-    text = figure(entry.ours) + BELOW * entry.below
-    shown = {1: el("b", text), 2: el("u", text)}.get(entry.place, text)
-    paper = el("small", f"paper {figure(entry.paper)}") if entry.paper else None
-    apart = el("small", sigmas(entry)) if entry.sigmas is not None else None
+def _cell(cell: Cell) -> Markup:
+    text = figure(cell.ours) + BELOW * cell.below
+    shown = {1: el("b", text), 2: el("u", text)}.get(cell.place, text)
+    paper = el("small", f"paper {figure(cell.paper)}") if cell.paper else None
+    apart = el("small", sigmas(cell)) if cell.sigmas is not None else None
     return el("td", shown, paper, apart, class_="n")
 
 

@@ -25,7 +25,7 @@ Heading = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Entry:
+class Cell:
     """A cell: ours, the paper's, and its place in the column (1 best, 2 second, 0 neither)."""
 
     ours: Figure | None = None
@@ -41,11 +41,11 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     """A method and its cells, one a column."""
 
     label: str
-    entries: tuple[Entry, ...]
+    cells: tuple[Cell, ...]
 
 
 @dataclass(frozen=True)
@@ -54,14 +54,14 @@ class Table:
 
     title: str
     columns: tuple[Heading, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[TableRow, ...]
     caption: str = ""
     notes: tuple[str, ...] = field(default=())
 
     @property
     def has_paper(self) -> bool:
         """Whether any cell has a figure of the paper beside it."""
-        return any(entry.paper for row in self.rows for entry in row.entries)
+        return any(cell.paper for row in self.rows for cell in row.cells)
 
 
 def build_table(
@@ -89,10 +89,10 @@ def build_table(
     ]
     low = [-math.inf] * len(columns) if lower_is_better else floors(ours, methods or {})
     rows = tuple(
-        Row(
+        TableRow(
             f"{label} ({bounds[label]})" if label in bounds else label,
             tuple(
-                Entry(
+                Cell(
                     figure,
                     theirs.get(label, [None] * len(columns))[i],
                     places[i][r],
@@ -104,7 +104,7 @@ def build_table(
         for r, (label, figures) in enumerate(ours.items())
     )
     notes = () if lower_is_better else verdicts(columns, rivals)
-    if any(entry.below for row in rows for entry in row.entries):
+    if any(cell.below for row in rows for cell in row.cells):
         named = ", ".join(label for label, bound in bounds.items() if bound == "floor")
         notes = (f"{BELOW} below the floor ({named}): nothing was gained by what it cost.", *notes)
     counts = {len(f.seeds) for figures in ours.values() for f in figures if f is not None and f.seeds}

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ramify.networks.settings import FEATURES, NetworkSettings
-from ramify.plural import counted
+from ramify.plural import counted, some
 from ramify.reports.data import RunData
 from ramify.runs.code import changed_code, codes_in
 from ramify.streams import told_levels
-from ramify.sweeps.words import some
 
 
 def scale(runs: Sequence[RunData]) -> str:

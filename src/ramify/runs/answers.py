@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING
 
 from ramify.arrays import Array
 from ramify.classes import Classes
-from ramify.evaluation.anytime import Reading
+from ramify.evaluation.anytime import Way
 from ramify.hierarchy.decode import Said
 from ramify.memory.workbench import Cost
 from ramify.methods import Trainer, find_method
-from ramify.methods.epochs import MemoryEpochs
 from ramify.named import is_own
 from ramify.runs.checkpoint import refuse_differences
 from ramify.runs.config import Config
@@ -50,9 +49,9 @@ class WorkedOut:
     said: dict[str, Said]
     seconds: float
 
-    def answer(self, inputs: object, readings: Mapping[str, Reading]) -> dict[str, Said]:
+    def answer(self, inputs: object, ways: Mapping[str, Way]) -> dict[str, Said]:
         """As the learner would have, of the same images."""
-        return {name: self.said[name] for name in readings}
+        return {name: self.said[name] for name in ways}
 
 
 class _Overheard:
@@ -61,8 +60,8 @@ class _Overheard:
     def __init__(self, trainer: Trainer) -> None:
         self.trainer, self.classes = trainer, trainer.classes
 
-    def answer(self, inputs: Array, readings: Mapping[str, Reading]) -> dict[str, Said]:
-        self.said = self.trainer.answer(inputs, readings)
+    def answer(self, inputs: Array, ways: Mapping[str, Way]) -> dict[str, Said]:
+        self.said = self.trainer.answer(inputs, ways)
         return self.said
 
 
@@ -86,8 +85,7 @@ def work_out(run: Run, position: int, path: Path) -> None:
 def take(run: Run, path: Path) -> WorkedOut | None:
     """The answers worked out for this run at its position, if there are any; their cost becomes the run's."""
     trainer = run.trainer
-    epochs = trainer.recipe.answer
-    if not path.exists() or (isinstance(epochs, MemoryEpochs) and epochs.begun):  # what was begun goes on
+    if not path.exists() or trainer.recipe.answer.begun:  # what was begun goes on
         return None
     state, about = load_state(path)
     refuse_differences(run.identity(), about, path.name)

@@ -24,8 +24,8 @@ from safetensors.torch import save_file
 from ramify.arrays import Floats, Ints
 from ramify.errors import RamifyError
 from ramify.evaluation.anytime import Evaluation, Record
-from ramify.files import beside, sync, write_atomic, writing
-from ramify.locks import HOLDER, LOCK, Held, hold_folder
+from ramify.files import beside, json_text, sync, write_atomic, writing
+from ramify.locks import HOLDER, LOCK, HeldLock, hold_folder
 from ramify.runs.code import changed_code, code_of
 from ramify.runs.files import FORMAT, RunFiles
 from ramify.runs.result import Result
@@ -56,7 +56,7 @@ class RunFolder(RunFiles):
 
     def __init__(self, path: str | Path) -> None:
         super().__init__(Path(path))
-        self._lock: Held | None = None
+        self._lock: HeldLock | None = None
 
     @property
     def continue_command(self) -> str:
@@ -114,7 +114,7 @@ class RunFolder(RunFiles):
         try:
             run.stream.save(new / "stream.safetensors")
             write_taxonomy(run.evaluator.eras.trees[0], new / "taxonomy.csv")
-            write_atomic(new / "config.json", json.dumps(about, indent=1) + "\n")
+            write_atomic(new / "config.json", json_text(about))
             with writing(self.path):
                 for path in (*(self.path / name for name in FILES), *self.path.glob("checkpoint-*")):
                     path.unlink(missing_ok=True)
@@ -175,7 +175,7 @@ class RunFolder(RunFiles):
         shutil.rmtree(self.path / NEW, ignore_errors=True)
 
     def _write_json(self, name: str, values: dict[str, Any]) -> None:
-        write_atomic(self.path / name, json.dumps(values, indent=1) + "\n", make_folder=False)
+        write_atomic(self.path / name, json_text(values), make_folder=False)
 
     def write_predictions(
         self, last: Evaluation, truth: Ints, task_ends: list[dict[int, Floats]], why: tuple[Ints, Ints]

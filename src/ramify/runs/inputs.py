@@ -13,7 +13,7 @@ from torch import nn
 from ramify.arrays import Array
 from ramify.datasets import Dataset, Split
 from ramify.datasets.cache import SPLITS
-from ramify.datasets.table import Chunk, Rows, folder_of, tables_in
+from ramify.datasets.table import Chunk, SplitRows, folder_of, tables_in
 from ramify.methods.settings import AugmentSettings, Settings
 from ramify.named import is_own
 from ramify.networks import FeatureInputs, ImageInputs
@@ -24,7 +24,6 @@ from ramify.networks.settings import FEATURES, NetworkSettings
 from ramify.pixels import Channels
 from ramify.randomness import Generators
 from ramify.runs.config import Config
-from ramify.training.augment import Augment
 from ramify.typed import to_dict
 
 STEP = 256  # images encoded between two looks at the clock
@@ -57,7 +56,8 @@ def prepare_inputs(config: Config, dataset: Dataset, device: torch.device) -> Pr
     )
     learned = encoded(dataset, encoder, config)
     inputs = FeatureInputs(encoder.size, encoder.dtype, config.feature_views)
-    return Prepared(replace(config, augment=augmentation(config)), learned, inputs, encoder, network)
+    config = replace(config, augment=augmentation(config), precision=encoder.precision)
+    return Prepared(config, learned, inputs, encoder, network)
 
 
 def on_features(settings: Settings) -> dict[str, Any]:
@@ -70,8 +70,8 @@ def on_features(settings: Settings) -> dict[str, Any]:
 
 def may_become(config: Config) -> tuple[Config, ...]:
     """What a run may write of this config, by its dataset: as it is, on features, and on encoded images."""
-    encoded = (replace(config, augment=augmentation(config)),) if config.network.encodes else ()
-    return config, replace(config, **on_features(config)), *encoded
+    found = config, replace(config, **on_features(config))
+    return (*found, replace(config, augment=augmentation(config))) if config.network.encodes else found
 
 
 def augmentation(settings: Settings) -> AugmentSettings:
@@ -111,10 +111,8 @@ def encoded(dataset: Dataset, encoder: Encoder, settings: Config) -> Dataset:
     return replace(dataset, train=train, test=test, notes=(*dataset.notes, note))
 
 
-def _rows(split: Split, encoder: Encoder, settings: Config, views: int) -> Rows:
-    chosen = augmentation(settings)
-    policy = None if chosen.autoaugment == "none" else chosen.autoaugment
-    augment, rng = Augment(policy, chosen.padding, chosen.flip), Generators(settings.seed)
+def _rows(split: Split, encoder: Encoder, settings: Config, views: int) -> SplitRows:
+    augment, rng = augmentation(settings).made(), Generators(settings.seed)
 
     def make(start: int, stop: int) -> Chunk:
         images = np.array(split.images[start:stop])
@@ -126,9 +124,9 @@ def _rows(split: Split, encoder: Encoder, settings: Config, views: int) -> Rows:
         return np.stack([encoder.array(one) for one in (pixels, *seen)], 1), []
 
     shape = (views + 1, encoder.size) if views else (encoder.size,)
-    return Rows(len(split), shape, np.dtype(ARRAY_DTYPES[encoder.dtype]), make, STEP)
+    return SplitRows(len(split), shape, np.dtype(ARRAY_DTYPES[encoder.dtype]), make, STEP)
 
 
-def _all(rows: Rows) -> Array:
+def _all(rows: SplitRows) -> Array:
     parts = [rows.make(at, min(at + rows.step, rows.count))[0] for at in range(0, rows.count, rows.step)]
     return np.concatenate(parts)

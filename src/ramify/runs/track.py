@@ -113,6 +113,6 @@ class Tracking:
     def __enter__(self) -> Tracking:
         return self
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(self, *why: object) -> None:
         if self.tracker is not None:
             self.tracker.close()

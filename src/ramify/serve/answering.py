@@ -22,10 +22,11 @@ from ramify.learner.replica import Replica
 from ramify.learner.sure import answered, check_confidence
 
 TOGETHER = 32  # questions in one pass
+TOP = 5  # labels that are told of each level
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
+class Reply:
     """What the model says of one image."""
 
     samples: int
@@ -53,12 +54,12 @@ class Asking:
     confidence: float | None = None
 
 
-class Answering:
+class Answerer:
     """Asks a replica in one thread, so that many askers share its passes and none waits for learning."""
 
-    def __init__(self, replica: Replica, top: int = 5) -> None:
-        self.replica, self.top = replica, top
-        self._waiting: deque[tuple[Asking, Future[Answer]]] = deque()
+    def __init__(self, replica: Replica) -> None:
+        self.replica = replica
+        self._waiting: deque[tuple[Asking, Future[Reply]]] = deque()
         self._changed = threading.Condition()
         self._closing = False
         self._thread = threading.Thread(target=self._work, name="answering")
@@ -74,11 +75,11 @@ class Answering:
             self._changed.notify_all()
         self._thread.join()
 
-    def ask(self, asking: Asking) -> Future[Answer]:
+    def ask(self, asking: Asking) -> Future[Reply]:
         """The answer, when there is one."""
         if asking.confidence is not None:
             check_confidence(self.replica.now._trainer, asking.confidence)
-        answer: Future[Answer] = Future()
+        answer: Future[Reply] = Future()
         with self._changed:
             if self._closing:
                 raise RamifyError("the server is ending; ask again later")
@@ -94,7 +95,7 @@ class Answering:
                     return
                 asked = [self._waiting.popleft() for _ in range(min(TOGETHER, len(self._waiting)))]
             try:
-                answers = answer(self.replica.now, [asking for asking, _ in asked], self.top)
+                answers = replies(self.replica.now, [asking for asking, _ in asked])
                 for (_, future), found in zip(asked, answers, strict=True):
                     future.set_result(found)
             except Exception as error:
@@ -103,10 +104,10 @@ class Answering:
                         future.set_exception(error)
 
 
-def answer(learner: Learner, asked: Sequence[Asking], top: int) -> list[Answer]:
+def replies(learner: Learner, asked: Sequence[Asking]) -> list[Reply]:
     """Answers from one pass; each may be read in a way of its own."""
     trainer, classes = learner._trainer, learner._trainer.classes
-    found: dict[int, Answer] = {}
+    found: dict[int, Reply] = {}
     with trainer.turns:
         trainer.prepare()
         images = torch.from_numpy(np.stack([asking.pixels for asking in asked]))
@@ -118,7 +119,7 @@ def answer(learner: Learner, asked: Sequence[Asking], top: int) -> list[Answer]:
             chosen = decode(way, classes, log[rows], trainer.ancestors(way, learner.taxonomy))
             said = answered(trainer, chosen, log[rows], energies[rows], way, confidence)
             for place, row in enumerate(rows):
-                found[row] = _told(learner, said, place, np.exp(log[row]), unit[row], top)
+                found[row] = _told(learner, said, place, np.exp(log[row]), unit[row])
     return [found[row] for row in range(len(asked))]
 
 
@@ -128,8 +129,7 @@ def _told(
     place: int,
     probabilities: Floats,
     feature: Singles,
-    top: int,
-) -> Answer:
+) -> Reply:
     """One row of what was said, with the rivals of its labels."""
     classes = learner._trainer.classes
     path: dict[int, Told] = {}
@@ -138,7 +138,7 @@ def _told(
     for level in classes.levels:
         own = classes.of_level(level)
         order = own[np.argsort(-probabilities[own], kind="stable")]
-        best[level] = [(classes.labels[c], float(probabilities[c])) for c in order[:top]]
+        best[level] = [(classes.labels[c], float(probabilities[c])) for c in order[:TOP]]
         label = said.labels[level][place]
         if label is not None:
             path[level] = (label, float(said.probabilities[level][place]))
@@ -146,4 +146,4 @@ def _told(
             margin = min([margin, *(path[level][1] - rival for rival in rivals[:1])])
     sure = {h: round(float(said.confidences[h][place]), 4) for h in path if h in said.confidences}
     new = [h for h, flags in said.new.items() if flags[place]]
-    return Answer(learner.samples, path, best, sure, new, margin, feature)
+    return Reply(learner.samples, path, best, sure, new, margin, feature)

@@ -5,25 +5,24 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
-from collections.abc import Awaitable, Callable
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from ramify.arrays import Pixels
-from ramify.datasets.decode import BrokenImage, TooLarge, decode, quiet_pillow
+from ramify.datasets.decode import BrokenImage, TooLarge, decode_image, quiet_pillow
 from ramify.errors import RamifyError
 from ramify.hierarchy import DECODINGS
 from ramify.learner.labels import Label
 from ramify.plural import counted
 from ramify.reports.live import LOCAL, admits
 from ramify.serve.answering import Asking
-from ramify.serve.asked import name_of, png
+from ramify.serve.asked import image_name, png
 from ramify.serve.commands import Edited, Taught
 from ramify.serve.metrics import TYPE
 from ramify.serve.openapi import described, parameters
 from ramify.serve.pages import PAGES, POLICY, asset, sign_in
-from ramify.serve.service import Service, told
-from ramify.serve.teaching import Full, Receipt, Stopped
+from ramify.serve.service import Service, as_json
+from ramify.serve.teaching import Full, Receipt, TeachingStopped
 from ramify.typed import no_field, shown
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    Endpoint = Callable[[Request], Awaitable[Response]]
+    from ramify.reports.live import Endpoint
 
 COOKIE = "ramify_token"
 PROBED = ("/health", "/metrics")  # by programs that may add parameters of their own
@@ -80,27 +79,27 @@ def make_app(service: Service, hosts: tuple[str, ...] = LOCAL, token: str | None
         ("GET", "/openapi.json", doors.openapi),
         *(("GET", path, page(name)) for path, name in PAGES.items()),
     ]
-    guard = Guard(service, hosts, token)
-    return Starlette(routes=[Route(path, guard(path, answer), methods=[how]) for how, path, answer in made])
+    gate = Gate(service, hosts, token)
+    return Starlette(routes=[Route(path, gate(path, one), methods=[how]) for how, path, one in made])
 
 
-class Guard:
+class Gate:
     """Who may ask: the right name, the right token, no page of another site, not too often."""
 
     def __init__(self, service: Service, hosts: tuple[str, ...], token: str | None) -> None:
         self.service, self.hosts, self.token = service, hosts, token
 
-    def __call__(self, path: str, answer: Endpoint) -> Endpoint:
+    def __call__(self, path: str, endpoint: Endpoint) -> Endpoint:
         """An endpoint that is asked by those alone; its errors become answers, its times are noted."""
         known = None if path in PROBED else parameters(path)
 
         async def guarded(request: Request) -> Response:
             start, response = perf_counter(), None
             try:
-                response = self.let_in(request) or await answer(_spelt(request, known))
+                response = self.let_in(request) or await endpoint(_spelt(request, known))
             except Refused as error:
                 response = failure(error.status, str(error), error.headers)
-            except (Stopped, TimeoutError) as error:
+            except (TeachingStopped, TimeoutError) as error:
                 response = failure(
                     503, str(error) or "not done in time; look again later", {"Retry-After": "10"}
                 )
@@ -124,7 +123,7 @@ class Guard:
         if origin is not None and origin.partition("://")[2] != host:
             raise Refused(403, "pages of other sites may not ask this server")
         asker = request.client.host if request.client else ""
-        wait = self.service.rate.wait(asker)
+        wait = self.service.rate_limit.wait(asker)
         if wait:
             rate = f"{self.service.limits.rate:g} requests a second are answered"
             raise Refused(429, f"{rate}; wait {wait:.2f} s", Retry_After=str(max(1, round(wait))))
@@ -141,9 +140,9 @@ class Guard:
 
         given = request.query_params.get("token")
         if request.url.path == "/" and given is not None and _same(given, token):
-            shown = RedirectResponse("/", 303)
-            shown.set_cookie(COOKIE, token, httponly=True, samesite="strict", max_age=365 * 86400)
-            return shown
+            entered = RedirectResponse("/", 303)
+            entered.set_cookie(COOKIE, token, httponly=True, samesite="strict", max_age=365 * 86400)
+            return entered
         bearer = request.headers.get("authorization", "").removeprefix("Bearer ").strip()
         if _same(bearer, token) or _same(request.cookies.get(COOKIE, ""), token):
             return None
@@ -180,11 +179,11 @@ def page(name: str) -> Endpoint:
     """A file of the page."""
     from starlette.responses import Response
 
-    async def answer(request: Request) -> Response:
+    async def endpoint(request: Request) -> Response:
         content, kind = asset(name)
         return Response(content, 200, media_type=kind)
 
-    return answer
+    return endpoint
 
 
 class Doors:
@@ -205,7 +204,7 @@ class Doors:
         answer = await asyncio.wrap_future(self.service.answering.ask(asking))
         if _one(request, "keep") != "0":
             self.service.asked.add(pixels, answer)
-        return _json({"image": name_of(pixels)} | told(answer))
+        return _json({"image": image_name(pixels)} | as_json(answer))
 
     def _confidence(self, request: Request) -> float | None:
         text = _one(request, "confidence")
@@ -221,7 +220,7 @@ class Doors:
         grows, corrects = (_one(request, name) in ("1", "true", "yes") for name in ("new", "correct"))
         what = Taught(pixels, labels, _one(request, "key"), grows, _one(request, "source"), corrects)
         receipt: Receipt = await asyncio.wrap_future(self.service.teaching.accept(what)[0])
-        self.service.asked.drop(name_of(pixels))
+        self.service.asked.drop(image_name(pixels))
         found = {"number": receipt.number, "ahead": receipt.ahead, "again": receipt.again}
         return _json(found | {"labels": {str(level): label for level, label in labels}}, 202)
 
@@ -269,7 +268,7 @@ class Doors:
     def _decoded(self, body: bytes) -> Pixels:
         try:
             with quiet_pillow():
-                return decode(body, self.service.learner.image_size, most=self.service.limits.pixels)
+                return decode_image(body, self.service.learner.image_size, most=self.service.limits.pixels)
         except TooLarge as reason:
             raise Refused(413, f"the image has {reason}") from None
         except BrokenImage as reason:
@@ -310,13 +309,13 @@ class Doors:
             raise Refused(400, "the body is no JSON; send a table with edit, level, label, …") from None
         if not isinstance(what, dict):
             raise Refused(400, f"the body is {shown(what)}; send a table with edit, level, label, …")
-        return await self._changed(what)
+        return await self._in_turn(what)
 
     async def undo(self, request: Request) -> Response:
         """The last edit taken back."""
-        return await self._changed({"edit": "undo"})
+        return await self._in_turn({"edit": "undo"})
 
-    async def _changed(self, what: dict[str, Any]) -> Response:
+    async def _in_turn(self, what: dict[str, Any]) -> Response:
         receipt, done = self.service.teaching.accept(Edited(what))
         number = (await asyncio.wrap_future(receipt)).number
         finished = asyncio.wrap_future(done)
@@ -340,7 +339,7 @@ class Doors:
 
         await run_in_threadpool(self.service.renew)
         chosen = await run_in_threadpool(self.service.asked.next_to_label, NEXT)
-        return _json([{"image": q.name} | told(q.answer) for q in chosen])
+        return _json([{"image": q.name} | as_json(q.answer) for q in chosen])
 
     async def image(self, request: Request) -> Response:
         """An image that was asked about, as the model sees it."""

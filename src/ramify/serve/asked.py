@@ -12,19 +12,19 @@ import numpy as np
 from PIL import Image
 
 from ramify.arrays import Floats, Pixels, Singles
-from ramify.serve.answering import Answer
+from ramify.serve.answering import Reply
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
+class AskedImage:
     """An image that was asked about, and the last answer to it."""
 
     name: str
     pixels: Pixels
-    answer: Answer
+    answer: Reply
 
 
-def name_of(pixels: Pixels) -> str:
+def image_name(pixels: Pixels) -> str:
     """What an image is known by: the same pixels, the same name."""
     return hashlib.sha256(pixels.tobytes()).hexdigest()[:20]
 
@@ -36,51 +36,51 @@ def png(pixels: Pixels) -> bytes:
     return file.getvalue()
 
 
-class Asked:
+class AskedImages:
     """The last images that were asked about, at most `most`; one that is taught leaves."""
 
     def __init__(self, most: int = 500) -> None:
         self.most = most
-        self._questions: OrderedDict[str, Question] = OrderedDict()
-        self._one = threading.Lock()
+        self._questions: OrderedDict[str, AskedImage] = OrderedDict()
+        self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return len(self._questions)
 
-    def add(self, pixels: Pixels, answer: Answer) -> str:
+    def add(self, pixels: Pixels, answer: Reply) -> str:
         """Keep an image; its name."""
-        name = name_of(pixels)
-        with self._one:
-            self._questions[name] = Question(name, pixels, answer)
+        name = image_name(pixels)
+        with self._lock:
+            self._questions[name] = AskedImage(name, pixels, answer)
             self._questions.move_to_end(name)
             while len(self._questions) > self.most:
                 self._questions.popitem(last=False)
         return name
 
-    def renew(self, name: str, answer: Answer) -> None:
+    def renew(self, name: str, answer: Reply) -> None:
         """A later answer to an image, if it is still there."""
-        with self._one:
+        with self._lock:
             if name in self._questions:
-                self._questions[name] = Question(name, self._questions[name].pixels, answer)
+                self._questions[name] = AskedImage(name, self._questions[name].pixels, answer)
 
-    def find(self, name: str) -> Question | None:
+    def find(self, name: str) -> AskedImage | None:
         """An image by its name."""
         return self._questions.get(name)
 
     def drop(self, name: str) -> None:
         """An image was taught, or is not wanted."""
-        with self._one:
+        with self._lock:
             self._questions.pop(name, None)
 
-    def stale(self, samples: int, most: int) -> list[Question]:
+    def stale(self, samples: int, most: int) -> list[AskedImage]:
         """Those whose answer is of an earlier model, the oldest answers first."""
-        with self._one:
+        with self._lock:
             found = [q for q in self._questions.values() if q.answer.samples != samples]
         return sorted(found, key=lambda q: q.answer.samples)[:most]
 
-    def next_to_label(self, count: int) -> list[Question]:
+    def next_to_label(self, count: int) -> list[AskedImage]:
         """The answers that are least sure, and unlike each other."""
-        with self._one:
+        with self._lock:
             questions = list(self._questions.values())
         if not questions:
             return []

@@ -15,7 +15,7 @@ from ramify.learner import Learner
 from ramify.learner.edits import VERBS
 from ramify.learner.labels import Label, as_pairs
 from ramify.learner.samples import as_ids, as_source
-from ramify.serve.journal import Entry
+from ramify.serve.journal import JournalEntry
 from ramify.taxonomy import Taxonomy
 from ramify.typed import shown
 
@@ -45,7 +45,7 @@ class Taught:
         if self.grows and learner.taxonomy is not None:
             grown(learner.taxonomy, self.labels)
 
-    def entry(self) -> Entry:
+    def entry(self) -> JournalEntry:
         """As the journal keeps it."""
         about = {
             "labels": self.labels,
@@ -54,7 +54,7 @@ class Taught:
             "source": self.source,
             "corrects": self.corrects,
         }
-        return Entry({"do": "learn"} | about, self.pixels.tobytes())
+        return JournalEntry({"do": "learn"} | about, self.pixels.tobytes())
 
     def carry_out(self, learner: Learner) -> None:
         """Learn."""
@@ -74,9 +74,9 @@ class Flushed:
     def check(self, learner: Learner) -> None:
         """It can always be done."""
 
-    def entry(self) -> Entry:
+    def entry(self) -> JournalEntry:
         """As the journal keeps it."""
-        return Entry({"do": "flush"})
+        return JournalEntry({"do": "flush"})
 
     def carry_out(self, learner: Learner) -> None:
         """Train."""
@@ -95,9 +95,9 @@ class Edited:
         if self.what.get("edit") not in (*VERBS, "undo"):
             raise RamifyError(f"no edit {shown(self.what.get('edit'))}; use one of {', '.join(VERBS)}")
 
-    def entry(self) -> Entry:
+    def entry(self) -> JournalEntry:
         """As the journal keeps it."""
-        return Entry({"do": "edit", "what": self.what})
+        return JournalEntry({"do": "edit", "what": self.what})
 
     def carry_out(self, learner: Learner) -> dict[str, Any]:
         """Make the change; its entry in the history."""
@@ -108,7 +108,7 @@ class Edited:
 Command = Taught | Flushed | Edited
 
 
-def command(entry: Entry, image_size: int) -> Command:
+def command(entry: JournalEntry, image_size: int) -> Command:
     """What an entry of the journal says."""
     about: dict[str, Any] = entry.about
     if about["do"] == "flush":

@@ -21,7 +21,7 @@ SUFFIX = ".journal"
 
 
 @dataclass(frozen=True)
-class Entry:
+class JournalEntry:
     """What is kept of one command: JSON values, and bytes that are too many for JSON."""
 
     about: dict[str, Any]
@@ -47,7 +47,7 @@ class Journal:
         """Open the journal of a model that has what came before, `last` and all."""
         self.folder = folder
         self._file: BinaryIO | None = None
-        self._one = threading.RLock()
+        self._lock = threading.RLock()
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
             self._cut()
@@ -59,11 +59,11 @@ class Journal:
             )
         self.last = max([last, *(number for number, _ in self.read(0))])
 
-    def append(self, entries: Sequence[Entry]) -> list[int]:
+    def append(self, entries: Sequence[JournalEntry]) -> list[int]:
         """Write entries and force them to the disk; their numbers."""
         numbers = list(range(self.last + 1, self.last + 1 + len(entries)))
         packed = b"".join(entry.packed(n) for n, entry in zip(numbers, entries, strict=True))
-        with self._one, writing(self.folder):
+        with self._lock, writing(self.folder):
             if self._file is None:
                 path = self.folder / f"{numbers[0]:020d}{SUFFIX}"
                 self._file = path.open("ab", buffering=0)
@@ -78,7 +78,7 @@ class Journal:
             self.last = numbers[-1]
         return numbers
 
-    def read(self, after: int) -> Iterator[tuple[int, Entry]]:
+    def read(self, after: int) -> Iterator[tuple[int, JournalEntry]]:
         """The entries with a number above `after`, in order."""
         for path in self._paths():
             data, start = path.read_bytes(), 0
@@ -95,7 +95,7 @@ class Journal:
 
     def trim(self, upto: int) -> None:
         """Forget the entries up to a number, where all of a file's are."""
-        with self._one:
+        with self._lock:
             self.close()
             paths = self._paths()
             ends = [int(path.stem) - 1 for path in paths[1:]] + [self.last]
@@ -105,7 +105,7 @@ class Journal:
 
     def close(self) -> None:
         """Write no more to the current file."""
-        with self._one:
+        with self._lock:
             if self._file is not None:
                 self._file.close()
                 self._file = None
@@ -141,7 +141,7 @@ def _marks(data: bytes, start: int) -> Iterator[int]:
         start += 1
 
 
-def _unpacked(data: bytes, start: int) -> tuple[int, Entry, int] | None:
+def _unpacked(data: bytes, start: int) -> tuple[int, JournalEntry, int] | None:
     """The entry that begins at a byte, and where the next does; None where none is whole."""
     if len(data) - start < HEADER.size:
         return None
@@ -152,7 +152,7 @@ def _unpacked(data: bytes, start: int) -> tuple[int, Entry, int] | None:
     about, rest = data[start + HEADER.size : middle], data[middle:end]
     if _checksum(number, length, size, about, rest) != checksum:
         return None
-    return number, Entry(json.loads(about), rest), end
+    return number, JournalEntry(json.loads(about), rest), end
 
 
 def _checksum(number: int, length: int, size: int, about: bytes, data: bytes) -> int:

@@ -20,7 +20,7 @@ class Limits:
     """0: any."""
 
 
-class Rate:
+class RateLimit:
     """So many requests a second from each address, twice as many at once (a token bucket each)."""
 
     def __init__(self, rate: float) -> None:

@@ -17,11 +17,11 @@ class Requests:
         self._counts: Counter[tuple[str, int]] = Counter()
         self._times: dict[str, list[int]] = {}
         self._seconds: Counter[str] = Counter()
-        self._one = threading.Lock()
+        self._lock = threading.Lock()
 
     def add(self, path: str, status: int, seconds: float) -> None:
         """One was answered."""
-        with self._one:
+        with self._lock:
             self._counts[path, status] += 1
             self._seconds[path] += seconds  # type: ignore[assignment]
             times = self._times.setdefault(path, [0] * (len(BOUNDS) + 1))
@@ -29,7 +29,7 @@ class Requests:
 
     def lines(self) -> Iterator[str]:
         """As Prometheus reads them."""
-        with self._one:
+        with self._lock:
             counts, times = dict(self._counts), {path: list(own) for path, own in self._times.items()}
             seconds = dict(self._seconds)
         yield "# HELP ramify_requests_total Requests by path and status."
@@ -47,11 +47,11 @@ class Requests:
             yield f"ramify_request_seconds_count{_labels({'path': path})} {total}"
 
 
-Series = Mapping[tuple[tuple[str, str], ...], float]
+ByLabels = Mapping[tuple[tuple[str, str], ...], float]
 """Values by their labels."""
 
 
-def metric(name: str, kind: str, told: str, values: float | Series) -> Iterator[str]:
+def metric_lines(name: str, kind: str, told: str, values: float | ByLabels) -> Iterator[str]:
     """One metric: a number, or several by their labels."""
     yield f"# HELP ramify_{name} {told}"
     yield f"# TYPE ramify_{name} {kind}"

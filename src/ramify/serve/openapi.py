@@ -9,7 +9,7 @@ from ramify.hierarchy import DECODINGS
 from ramify.learner.edits import VERBS
 from ramify.serve.limits import Limits
 
-Table = dict[str, Any]
+Json = dict[str, Any]
 WRONG = {
     "400": "A parameter is missing or wrong",
     "401": "A token is needed",
@@ -24,7 +24,7 @@ WRONG = {
 }
 
 
-def described(limits: Limits) -> Table:
+def described(limits: Limits) -> Json:
     """The whole of it."""
     about = (
         f"A model that learns while it answers. A body has at most {limits.bytes:,} bytes, an image "
@@ -50,7 +50,7 @@ def parameters(path: str) -> set[str] | None:
     return {one["name"] for how in _paths()[path].values() for one in how.get("parameters", ())}
 
 
-def _paths() -> Table:
+def _paths() -> Json:
     image = {"required": False, "content": {"image/*": {"schema": {"type": "string", "format": "binary"}}}}
     again = _query(
         "image", "the name of an image that was asked about, instead of a body", {"type": "string"}
@@ -81,11 +81,7 @@ def _paths() -> Table:
                 [
                     _query("label", "a label; several for several levels", {"type": "string"}, True),
                     _query("level", "the level of each label, 1 the coarsest", {"type": "integer"}),
-                    _query(
-                        "key",
-                        "a name of yours: a sample sent again under it is learned once",
-                        {"type": "string"},
-                    ),
+                    _query("key", "yours: a sample sent again under it is learned once", {"type": "string"}),
                     _query("source", "where it comes from, to forget all of it later", {"type": "string"}),
                     _query("new", "1: put labels that the given tree lacks into it", {"enum": ["1"]}),
                     _query("correct", "1: train on it until it is answered so", {"enum": ["1"]}),
@@ -123,38 +119,38 @@ def _paths() -> Table:
     }
 
 
-def _operations(path: str, table: Table) -> Table:
+def _operations(path: str, table: Json) -> Json:
     return {how: {"operationId": path.strip("/"), **operation} for how, operation in table.items()}
 
 
 def _operation(
     summary: str,
-    answer: Table,
+    answer: Json,
     wrong: str = "",
-    parameters: list[Table] | None = None,
-    body: Table | None = None,
+    query: list[Json] | None = None,
+    body: Json | None = None,
     ok: str = "200",
     kind: str = "application/json",
-) -> Table:
+) -> Json:
     failure = {"application/json": {"schema": _ref("Error")}}
-    responses: Table = {ok: {"description": "Done", "content": {kind: {"schema": answer}}}}
+    responses: Json = {ok: {"description": "Done", "content": {kind: {"schema": answer}}}}
     for status in sorted({*wrong.split(), "401", "403", "429"}):
         responses[status] = {"description": WRONG[status], "content": failure}
-    found: Table = {"summary": summary, "responses": responses}
-    if parameters:
-        found["parameters"] = parameters
+    found: Json = {"summary": summary, "responses": responses}
+    if query:
+        found["parameters"] = query
     return found if body is None else found | {"requestBody": body}
 
 
-def _query(name: str, told: str, schema: Table, required: bool = False) -> Table:
+def _query(name: str, told: str, schema: Json, required: bool = False) -> Json:
     return {"name": name, "in": "query", "description": told, "required": required, "schema": schema}
 
 
-def _ref(name: str) -> Table:
+def _ref(name: str) -> Json:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
-def _schemas() -> Table:
+def _schemas() -> Json:
     text, number, whole = {"type": "string"}, {"type": "number"}, {"type": "integer"}
     label = {"type": ["string", "integer"]}
     told = _object(level=whole, label=label, probability=number, confidence={"type": ["number", "null"]})
@@ -186,5 +182,5 @@ def _schemas() -> Table:
     }
 
 
-def _object(**properties: Table) -> Table:
+def _object(**properties: Json) -> Json:
     return {"type": "object", "properties": properties}

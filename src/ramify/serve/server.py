@@ -26,7 +26,7 @@ def serve(
     token: str | None = None,
     limits: Limits | None = None,
     save_every: float = 60.0,
-    asked: int = 500,
+    keep: int = 500,
     idle: float | None = 1.0,
     ready: Callable[[Service], None] = lambda service: None,
 ) -> None:
@@ -41,7 +41,7 @@ def serve(
     folder = ModelFolder(model)
     with folder.locked(), Listening():  # uvicorn ends at a signal, then hands it on
         folder.clean()
-        service = Service(load(), folder, limits, save_every, asked, idle)
+        service = Service(load(), folder, limits, save_every, keep, idle)
         server = make_server(make_app(service, allowed_hosts(host), token), host, port)
         service.start()
         try:

@@ -18,18 +18,18 @@ from ramify.learner import Learner
 from ramify.learner.folder import ModelFolder
 from ramify.learner.labels import Label, with_above
 from ramify.learner.relabel import remembers
-from ramify.learner.saving import name_of
+from ramify.learner.saving import method_name
 from ramify.learner.trust import course
-from ramify.serve.answering import Answer, Answering, Asking
-from ramify.serve.asked import Asked, png
-from ramify.serve.limits import Limits, Rate
-from ramify.serve.metrics import Requests, Series, metric
+from ramify.serve.answering import Answerer, Asking, Reply
+from ramify.serve.asked import AskedImages, png
+from ramify.serve.limits import Limits, RateLimit
+from ramify.serve.metrics import ByLabels, Requests, metric_lines
 from ramify.serve.teaching import Teaching
 from ramify.taxonomy import Taxonomy
 
 
 @dataclass(frozen=True)
-class Node:
+class LabelNode:
     """A label in the tree, with how many samples of it were learned and how many are stored."""
 
     path: tuple[tuple[int, Label], ...]
@@ -53,13 +53,14 @@ class Service:
         folder: ModelFolder,
         limits: Limits | None = None,
         save_every: float = 60.0,
-        asked: int = 500,
+        keep: int = 500,
         idle: float | None = 1.0,
     ) -> None:
         self.limits = limits or Limits()
         self.teaching = Teaching(learner, folder, self.limits.queue, save_every, idle)
-        self.answering = Answering(self.teaching.replica)
-        self.asked, self.requests, self.rate = Asked(asked), Requests(), Rate(self.limits.rate)
+        self.answering = Answerer(self.teaching.replica)
+        self.asked, self.requests = AskedImages(keep), Requests()
+        self.rate_limit = RateLimit(self.limits.rate)
         self.folder, self.began = folder.path, monotonic()
 
     def start(self) -> None:
@@ -79,7 +80,7 @@ class Service:
 
     # ---- what it is
 
-    def nodes(self) -> list[Node]:
+    def nodes(self) -> list[LabelNode]:
         """All labels in the order of the tree: each after its parent."""
         learner = self.learner
         found = _met(learner)
@@ -110,7 +111,7 @@ class Service:
         learner, teaching = self.learner, self.teaching
         return {
             "model": self.folder.name,
-            "method": name_of(learner.get_params()["method"]),
+            "method": method_name(learner.get_params()["method"]),
             "image_size": learner.image_size,
             "samples": learner.samples,
             "revision": teaching.shown,
@@ -145,29 +146,35 @@ class Service:
     def metrics(self) -> Iterator[str]:
         """In Prometheus' format."""
         learner, teaching = self.learner, self.teaching
-        yield from metric("samples", "gauge", "Samples the model has learned.", learner.samples)
-        yield from metric("updates", "gauge", "Training steps the model has made.", learner.updates)
-        yield from metric(
+        yield from metric_lines("samples", "gauge", "Samples the model has learned.", learner.samples)
+        yield from metric_lines("updates", "gauge", "Training steps the model has made.", learner.updates)
+        yield from metric_lines(
             "learned_total", "counter", "Commands carried out since the start.", teaching.learned
         )
-        yield from metric("refused_total", "counter", "Accepted commands that failed.", teaching.refused)
-        yield from metric(
+        yield from metric_lines(
+            "refused_total", "counter", "Accepted commands that failed.", teaching.refused
+        )
+        yield from metric_lines(
             "queue_length", "gauge", "Commands accepted, not carried out yet.", teaching.waiting
         )
-        yield from metric("queue_limit", "gauge", "How many may wait.", self.limits.queue)
-        yield from metric("asked", "gauge", "Images kept to be labelled.", len(self.asked))
+        yield from metric_lines("queue_limit", "gauge", "How many may wait.", self.limits.queue)
+        yield from metric_lines("asked", "gauge", "Images kept to be labelled.", len(self.asked))
         since = teaching.saved_at
         if since is not None:
-            yield from metric("save_age_seconds", "gauge", "Time since the last save.", monotonic() - since)
-        yield from metric("failing", "gauge", "1 where learning or saving fails.", not self.health()[0])
-        sizes: Series = {(("level", str(h)),): len(learner.labels(h)) for h in learner.levels}
-        yield from metric("labels", "gauge", "Labels known, by level.", sizes)
-        last: Series = {
+            yield from metric_lines(
+                "save_age_seconds", "gauge", "Time since the last save.", monotonic() - since
+            )
+        yield from metric_lines("failing", "gauge", "1 where learning or saving fails.", not self.health()[0])
+        sizes: ByLabels = {(("level", str(h)),): len(learner.labels(h)) for h in learner.levels}
+        yield from metric_lines("labels", "gauge", "Labels known, by level.", sizes)
+        last: ByLabels = {
             (("level", level),): value
             for entry in course(learner._trainer)[-1:]
             for level, value in entry["accuracy"].items()
         }
-        yield from metric("accuracy", "gauge", "Right before learning, of the last part of the log.", last)
+        yield from metric_lines(
+            "accuracy", "gauge", "Right before learning, of the last part of the log.", last
+        )
         yield from self.requests.lines()
 
     # ---- what it is told
@@ -224,7 +231,7 @@ def _data(image: Pixels) -> str:
     return "data:image/png;base64," + b64encode(png(image.transpose(2, 0, 1))).decode()
 
 
-def _met(learner: Learner) -> list[Node]:
+def _met(learner: Learner) -> list[LabelNode]:
     """The labels that were learned."""
     trainer = learner._trainer
     if not len(trainer.classes):
@@ -237,11 +244,11 @@ def _met(learner: Learner) -> list[Node]:
             for cls in classes.of_level(level).tolist():
                 line = ancestors[cls]
                 path = tuple((int(classes.level_of[c]), classes.labels[c]) for c in line[line >= 0])
-                found.append(Node(path, int(classes.seen[cls]), counts[level][classes.labels[cls]]))
+                found.append(LabelNode(path, int(classes.seen[cls]), counts[level][classes.labels[cls]]))
     return found
 
 
-def _placed(met: list[Node], given: Iterable[Node]) -> list[Node]:
+def _placed(met: list[LabelNode], given: Iterable[LabelNode]) -> list[LabelNode]:
     """All labels where the given tree has them: those that were learned also below parents that were not."""
     known = {_text(*node.path[-1]): node for node in met}
     found = {}
@@ -254,19 +261,19 @@ def _placed(met: list[Node], given: Iterable[Node]) -> list[Node]:
     return list((known | found).values())
 
 
-def _given(tree: Taxonomy) -> Iterator[Node]:
+def _given(tree: Taxonomy) -> Iterator[LabelNode]:
     """The labels of a given tree, as if none had been learned."""
     for path in {
         tree.path(leaf)[:level] for leaf in range(tree.leaves) for level in range(1, tree.depth + 1)
     }:
-        yield Node(tuple(enumerate(path, 1)), 0, 0)
+        yield LabelNode(tuple(enumerate(path, 1)), 0, 0)
 
 
 def _text(level: int, label: Label) -> tuple[int, str]:
     return level, str(label)
 
 
-def told(answer: Answer) -> dict[str, Any]:
+def as_json(answer: Reply) -> dict[str, Any]:
     """An answer as JSON has it."""
     return {
         "samples": answer.samples,

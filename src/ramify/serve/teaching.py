@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import logging
+import os
+import sys
 import threading
 from collections import deque
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any
@@ -17,7 +20,6 @@ from ramify.learner.replica import Replica
 from ramify.plural import counted
 from ramify.serve.commands import Command, Edited, Flushed, Taught, command
 from ramify.serve.journal import Journal
-from ramify.serve.priority import step_back
 
 log = logging.getLogger("ramify")
 
@@ -31,7 +33,7 @@ class Full(RamifyError):
     """The queue has no room now."""
 
 
-class Stopped(RamifyError):
+class TeachingStopped(RamifyError):
     """Nothing more can be learned; answers go on."""
 
 
@@ -114,7 +116,7 @@ class Teaching:
         accepted = Accepted(what, Future(), Future())
         with self._changed:
             if self.failed is not None or self._closing:
-                raise Stopped(self.failed or "the server is ending; send it again later")
+                raise TeachingStopped(self.failed or "the server is ending; send it again later")
             known = what.key and self._keys.get(what.key)
             if known:
                 accepted.receipt.set_result(Receipt(known, self._ahead(known), again=True))
@@ -195,7 +197,9 @@ class Teaching:
     # ---- the thread that learns
 
     def _work(self) -> None:
-        step_back()  # answers come first
+        if sys.platform == "linux":  # where threads have priorities of their own: answers come first
+            with suppress(OSError):
+                os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
         try:
             while not self._closing:
                 with self._changed:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -144,20 +142,6 @@ def read_csv(path: Path, taxonomy: Taxonomy, images: int) -> Stream:
         taxonomy=taxonomy.fingerprint,
         images=images,
     )
-
-
-def write_csv(stream: Stream, path: Path, taxonomy: Taxonomy) -> None:
-    """Write a stream as the CSV that `read_csv` reads, with class names."""
-    if stream.moves:
-        raise RamifyError("a CSV cannot say that classes move to other parents: save the stream instead")
-    tree = taxonomy.restrict(stream.levels)
-    names = [tree.names(level) for level in range(1, tree.depth + 1)]
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("image", "level", "label", "task"))
-    for image, level, label, task in zip(stream.image, stream.level, stream.label, stream.task, strict=True):
-        writer.writerow((image, stream.levels[level - 1], names[level - 1][label], task))
-    write_atomic(path, text.getvalue())
 
 
 def _level(text: str, depth: int, where: str) -> int:

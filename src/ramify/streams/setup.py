@@ -68,7 +68,7 @@ class Setup:
             raise RamifyError(f"{self.name}: settings are {shown(given)}, expected {kind}")
         values = dict(given or {})
         for key in (key for key in values if key not in self.fields):
-            others = [setup.name for setup in SETUPS.values() if key in setup.fields]
+            others = [one.name for one in SETUPS.values() if key in one.fields]
             if others or self.settings is None:
                 instead = f" or use {', '.join(others)}" if others else ""
                 raise RamifyError(

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ramify.errors import RamifyError
-from ramify.files import check_format, fitting, read_json, write_atomic
+from ramify.files import check_format, fitting, json_text, read_json, write_atomic
 from ramify.runs.config import read_config
 from ramify.runs.files import RunFiles
 from ramify.sweeps.study import StudyRun
@@ -31,7 +31,7 @@ FILES = ("records.jsonl", "result.json", "taxonomy.csv", "config.json")  # a run
 _NAME = re.compile(r"[A-Za-z0-9+][A-Za-z0-9.+-]*")
 _FOLDERS = re.compile(r"(?<![\w.])/(?:[^\s/:\"]+/)+")  # of an absolute path
 
-Line = dict[str, Any]
+RunLine = dict[str, Any]
 """A run: `run` is its name, `tree` the digest of its tree, and `config`, `result`, `records` what its files
 hold."""
 
@@ -42,7 +42,7 @@ class Archive:
 
     study: str
     trees: Mapping[str, str]  # digest -> taxonomy.csv
-    runs: Mapping[str, Line]
+    runs: Mapping[str, RunLine]
 
     def read(self, name: str, file: str) -> bytes:
         """A file of a run."""
@@ -52,12 +52,12 @@ class Archive:
         elif file == "records.jsonl":
             text = "".join(f"{json.dumps(record)}\n" for record in run["records"])
         else:
-            text = _whole(run[file.removesuffix(".json")])
+            text = json_text(run[file.removesuffix(".json")])
         return text.encode()
 
     def study_json(self) -> str:
         """The study.json of the folder."""
-        return _whole({"format": 1, "name": self.study, "runs": list(self.runs)})
+        return json_text({"format": 1, "name": self.study, "runs": list(self.runs)})
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ def unpack(archive: Path, out: Path) -> tuple[int, int]:
     return written, len(packed.runs) - written
 
 
-def _line(folder: Path) -> tuple[Line, str]:
+def _line(folder: Path) -> tuple[RunLine, str]:
     """A run as a line, and its tree."""
     run = RunFiles(folder)
     about, _, _ = read_json(folder / "config.json"), run.records(), run.result()  # what is damaged is refused
@@ -207,7 +207,7 @@ def _opened(path: Path) -> Archive:
     return replace(packed.archive, runs={line["run"]: line for line in lines})
 
 
-def _name(about: Line, where: str) -> str:
+def _name(about: RunLine, where: str) -> str:
     """The name that follows from a run's config today: it may have been given when other defaults held."""
     return StudyRun(read_config(about.get("config"), where)).name
 
@@ -218,7 +218,7 @@ def _read(path: Path, _changed: int, _size: int) -> Archive:
         raise RamifyError(f"{path} is not an archive of runs: give one, or the folder of a run or of several")
     head, *lines = [_parsed(line, path, n) for n, line in enumerate(path.read_bytes().splitlines(), 1)]
     check_format(head.get("format"), path, FORMAT)
-    trees, runs = head.get("trees"), dict[str, Line]()
+    trees, runs = head.get("trees"), dict[str, RunLine]()
     if not isinstance(head.get("study"), str) or not isinstance(trees, dict):
         raise RamifyError(f"{path} line 1 is damaged: it must have the study's name and the trees")
     for digest, tree in trees.items():
@@ -234,7 +234,7 @@ def _read(path: Path, _changed: int, _size: int) -> Archive:
     return Archive(head["study"], trees, runs)
 
 
-def _parsed(line: bytes, path: Path, number: int) -> Line:
+def _parsed(line: bytes, path: Path, number: int) -> RunLine:
     try:
         values = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -242,11 +242,6 @@ def _parsed(line: bytes, path: Path, number: int) -> Line:
     if not isinstance(values, dict):
         raise RamifyError(f"{path} line {number} is damaged: it holds no table")
     return values
-
-
-def _whole(values: Any) -> str:
-    """As a run writes a JSON file."""
-    return json.dumps(values, indent=1) + "\n"
 
 
 def _digest(tree: str) -> str:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, replace
 from pathlib import Path
 
 from ramify.errors import RamifyError
-from ramify.files import check_format, fitting, read_json, write_atomic
+from ramify.files import check_format, fitting, json_text, read_json, write_atomic
 from ramify.runs.code import changed_code, code_of
 from ramify.runs.config import read_config
 from ramify.runs.files import RunFiles
@@ -82,7 +81,7 @@ class StudyFolder:
             "paper_seconds": paper_seconds,
             "of": sorted(results),
         }
-        write_atomic(self.path / "totals.json", json.dumps(totals, indent=1) + "\n")
+        write_atomic(self.path / "totals.json", json_text(totals))
 
     def paper_seconds(self, results: dict[str, Result]) -> float | None:
         """What these runs would take with the paper's settings, if that was kept."""
@@ -115,4 +114,4 @@ class StudyFolder:
     def write(self, study: Study) -> None:
         """Say whose folder this is."""
         about = {"format": FORMAT, "name": study.name, "runs": [run.name for run in study]}
-        write_atomic(self.path / "study.json", json.dumps(about, indent=1) + "\n")
+        write_atomic(self.path / "study.json", json_text(about))

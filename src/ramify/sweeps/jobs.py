@@ -203,21 +203,21 @@ def read_progress(folder: Path) -> dict[str, Any] | None:
 
 def _watch(folder: Path, keep: Callable[[], None], every: float = 1.0) -> Callable[[Run], None]:
     """Write progress.json and call `keep` once a second; a line to the log for each evaluation."""
-    last, logged = 0.0, 0
+    last, told = 0.0, 0
 
     def watch(run: Run) -> None:
-        nonlocal last, logged
+        nonlocal last, told
         now = time.monotonic()
         if now - last >= every:
             last = now
             _write_progress(folder / PROGRESS, run)
             keep()
-        for record in run.records[logged:]:
+        for record in run.records[told:]:
             figures = "  ".join(f"{level}: {100 * value:.1f}" for level, value in record.accuracy.items())
             log.info(
                 "%d/%d samples  %d updates  %s", record.samples, len(run.stream), record.updates, figures
             )
-        logged = len(run.records)
+        told = len(run.records)
 
     return watch
 

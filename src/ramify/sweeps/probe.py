@@ -108,6 +108,7 @@ class ProbeJob:
             dtype = DTYPES[config.feature_dtype]
             encoder, network = split_network(config.network, images, 0, device, dtype, config.precision)
             inputs = FeatureInputs(encoder.size, dtype, config.feature_views)
+            config = replace(config, precision=encoder.precision)
         if method.keeps_stream:
             config = replace(config, memory_size=self.samples)
         return Trainer(method, config, inputs, 0, device, network)

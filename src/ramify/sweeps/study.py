@@ -17,7 +17,7 @@ from ramify.runs.config import Config, config_type
 from ramify.runs.presets import read_toml, resolve
 from ramify.typed import flat, from_dict, no_field
 
-Values = Mapping[str, Any]
+Overrides = Mapping[str, Any]
 KEYS = ("name", "preset", "fixed", "axes", "block")
 
 
@@ -70,10 +70,10 @@ class Study:
     def of(
         cls,
         name: str,
-        axes: Values | None = None,
-        fixed: Values | None = None,
+        axes: Overrides | None = None,
+        fixed: Overrides | None = None,
         preset: str = "quick",
-        blocks: Iterable[Values] = (),
+        blocks: Iterable[Overrides] = (),
     ) -> Study:
         """Every choice of one value from each axis, the last axis fastest, over `fixed` over the preset.
 
@@ -101,7 +101,7 @@ class Study:
         return cls.of(name, **rest, blocks=blocks)
 
 
-def _block(where: str, common: Values, own: Values | None = None) -> list[StudyRun]:
+def _block(where: str, common: Overrides, own: Overrides | None = None) -> list[StudyRun]:
     """The runs of one block, its own axes, settings and preset over the common ones."""
     own = {} if own is None else own
     if not isinstance(own, Mapping):
@@ -132,14 +132,14 @@ def _block(where: str, common: Values, own: Values | None = None) -> list[StudyR
     ]
 
 
-def _kinds(axes: Values, fixed: Values) -> list[type[Config]]:
+def _kinds(axes: Overrides, fixed: Overrides) -> list[type[Config]]:
     """The configs of all methods and setups of a block, each with the tables of their own settings."""
     named = [axes.get(key, [fixed.get(key, getattr(Config, key))]) for key in ("method", "setup")]
     texts = [[name for name in names if isinstance(name, str)] for names in named]
     return [config_type(method, setup) for method, setup in itertools.product(*texts)] or [Config]
 
 
-def _check_fields(kinds: list[type[Config]], values: Values, where: str) -> None:
+def _check_fields(kinds: list[type[Config]], values: Overrides, where: str) -> None:
     """An unknown field or a value of the wrong type is named before any run is made.
 
     A table may belong to some of the methods only; the others pass over it.
@@ -152,7 +152,7 @@ def _check_fields(kinds: list[type[Config]], values: Values, where: str) -> None
         from_dict(kind, _passed_over(values, kind, kinds), where)
 
 
-def _passed_over(values: Values, kind: type[Config], kinds: Iterable[type[Config]]) -> dict[str, Any]:
+def _passed_over(values: Overrides, kind: type[Config], kinds: Iterable[type[Config]]) -> dict[str, Any]:
     """Nested values without the tables that only others have."""
     own, all_known = _fields(kind), set().union(*map(_fields, kinds))
     return {name: v for name, v in as_tables(values).items() if name in own or name not in all_known}
@@ -172,7 +172,7 @@ def _check_axis(where: str, axis: str, values: Any) -> None:
 
 
 def _resolved(
-    where: str, preset: str, look_up: Callable[..., Config], values: Values, kinds: list[type[Config]]
+    where: str, preset: str, look_up: Callable[..., Config], values: Overrides, kinds: list[type[Config]]
 ) -> StudyRun:
     """One choice of values, over what the preset says for its method, dataset and setup."""
     default = Config()
@@ -186,7 +186,7 @@ def _preset(preset: str, method: str, dataset: str, setup: str) -> Config:
     return resolve(preset, method, dataset, setup)
 
 
-def _check_keys(table: Values, known: tuple[str, ...], where: str) -> None:
+def _check_keys(table: Overrides, known: tuple[str, ...], where: str) -> None:
     for key in table:
         if key not in known:
             raise RamifyError(
@@ -194,12 +194,12 @@ def _check_keys(table: Values, known: tuple[str, ...], where: str) -> None:
             )
 
 
-def _flat(table: Values) -> dict[str, Any]:
+def _flat(table: Overrides) -> dict[str, Any]:
     """Fields within fields as dotted names: {"fms": {"T": 1}} is {"fms.T": 1}."""
     return {name.replace("-", "_"): value for name, value in flat(table).items()}
 
 
-def as_tables(dotted: Values) -> dict[str, Any]:
+def as_tables(dotted: Overrides) -> dict[str, Any]:
     """Dotted names as fields within fields."""
     nested: dict[str, Any] = {}
     for name, value in dotted.items():

@@ -8,6 +8,7 @@ from typing import Literal
 
 from ramify.errors import RamifyError
 from ramify.locks import hold_folder
+from ramify.plural import some
 from ramify.runs.result import Result
 from ramify.sweeps.cost import Costing, Totals
 from ramify.sweeps.engines import Engine, drive
@@ -17,7 +18,7 @@ from ramify.sweeps.local import Local
 from ramify.sweeps.store import Store
 from ramify.sweeps.study import Study, StudyRun
 from ramify.sweeps.table import RunTable
-from ramify.sweeps.words import duration, some
+from ramify.sweeps.words import duration
 
 log = logging.getLogger("ramify")
 

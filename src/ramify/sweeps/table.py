@@ -6,7 +6,6 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 
 from rich.live import Live
 from rich.progress_bar import ProgressBar
@@ -55,9 +54,7 @@ class RunTable(Watcher):
             self.live.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *why: object) -> None:
         self.live.stop()
 
     def started(self, name: str) -> None:

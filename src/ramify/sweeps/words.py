@@ -2,19 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-
-def some(names: Iterable[str], most: int = 5) -> str:
-    """Names in one line, the first few where they are many.
-
-    >>> some("abc", 2)
-    'a, b and 1 more'
-    """
-    listed = list(names)
-    more = f" and {len(listed) - most} more" if len(listed) > most else ""
-    return ", ".join(listed[:most]) + more
-
 
 def duration(seconds: float | None) -> str:
     """Seconds as people say them.

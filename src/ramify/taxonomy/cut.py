@@ -9,10 +9,10 @@ import numpy as np
 from ramify.arrays import Ints
 from ramify.errors import RamifyError
 
-Names = tuple[tuple[str, ...], ...]
+LevelNames = tuple[tuple[str, ...], ...]
 
 
-def cut(names: Names, classes: Ints, levels: Sequence[int]) -> tuple[Names, Ints, Ints]:
+def cut(names: LevelNames, classes: Ints, levels: Sequence[int]) -> tuple[LevelNames, Ints, Ints]:
     """Names, classes [levels, leaves] and the place of each old leaf among the new ones, -1 for none.
 
     Leaves that are alike in these levels become one, at the place of the first.
@@ -28,12 +28,12 @@ def cut(names: Names, classes: Ints, levels: Sequence[int]) -> tuple[Names, Ints
     return chosen, np.ascontiguousarray(columns[:, order]), place[inverse.reshape(-1)]
 
 
-def _of_all(names: Names, classes: Ints, levels: Sequence[int]) -> tuple[Names, Ints]:
+def _of_all(names: LevelNames, classes: Ints, levels: Sequence[int]) -> tuple[LevelNames, Ints]:
     rows = [level - 1 for level in levels]
     return tuple(names[row] for row in rows), classes[rows]
 
 
-def _last(names: Names, classes: Ints, levels: Sequence[int]) -> tuple[Names, Ints]:
+def _last(names: LevelNames, classes: Ints, levels: Sequence[int]) -> tuple[LevelNames, Ints]:
     """Levels counted from the end of each leaf; a name that stands at two of them says where it is from."""
     sizes = [len(level) for level in names]
     offsets = np.concatenate(([0], np.cumsum(sizes)))
@@ -53,7 +53,7 @@ def _last(names: Names, classes: Ints, levels: Sequence[int]) -> tuple[Names, In
     return tuple(chosen), kept
 
 
-def _told_apart(names: Names, offsets: Ints, nodes: Ints) -> tuple[str, ...]:
+def _told_apart(names: LevelNames, offsets: Ints, nodes: Ints) -> tuple[str, ...]:
     rows = np.searchsorted(offsets, nodes, side="right") - 1
     plain = [names[row][node - offsets[row]] for row, node in zip(rows.tolist(), nodes.tolist(), strict=True)]
     twice = {name for name in plain if plain.count(name) > 1} if len(set(plain)) < len(plain) else set[str]()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ramify.errors import RamifyError
 from ramify.taxonomy.tree import Taxonomy
 
-Node = tuple[int, str]  # (level, name); level 0 where the edge list does not say
+LevelName = tuple[int, str]  # (level, name); level 0 where the edge list does not say
 
 
 def parse_edges(header: list[str], rows: list[list[str]], lines: list[int], name: str, pad: bool) -> Taxonomy:
@@ -15,8 +15,8 @@ def parse_edges(header: list[str], rows: list[list[str]], lines: list[int], name
     names one node only; with it, the same word may stand at two levels. Leaves are numbered as they come.
     """
     column = {key: header.index(key) for key in header}
-    parents: dict[Node, Node | None] = {}
-    line_of: dict[Node, int] = {}
+    parents: dict[LevelName, LevelName | None] = {}
+    line_of: dict[LevelName, int] = {}
     for row, line in zip(rows, lines, strict=True):
         level = _level(row[column["level"]], name, line) if "level" in column else 0
         child, above = (level, row[column["child"]]), row[column["parent"]]
@@ -59,18 +59,20 @@ def _level(text: str, name: str, line: int) -> int:
     return int(text)
 
 
-def _climb(node: Node, parents: dict[Node, Node | None]) -> list[Node]:
+def _climb(node: LevelName, parents: dict[LevelName, LevelName | None]) -> list[LevelName]:
     path = [node]
     while (above := parents.get(path[-1])) is not None:
         path.append(above)
     return path
 
 
-def _refuse_cycles(parents: dict[Node, Node | None], line_of: dict[Node, int], name: str) -> None:
-    safe: set[Node] = set()
+def _refuse_cycles(
+    parents: dict[LevelName, LevelName | None], line_of: dict[LevelName, int], name: str
+) -> None:
+    safe: set[LevelName] = set()
     for start in parents:
-        trail: dict[Node, None] = {}
-        node: Node | None = start
+        trail: dict[LevelName, None] = {}
+        node: LevelName | None = start
         while node is not None and node not in safe:
             if node in trail:
                 loop = list(trail)[list(trail).index(node) :]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib import resources
 from os import PathLike
 from pathlib import Path
@@ -84,28 +84,33 @@ def parse_csv(text: str, name: str, pad: bool = False) -> Taxonomy:
     header, rows, lines = read_table(text, name)
     if {"parent", "child"} <= set(header):
         return parse_edges(header, rows, lines, name, pad)
-    matches = {column: re.fullmatch(r"level(\d{1,9})", column) for column in header}
-    numbers = {int(match[1]): header.index(column) for column, match in matches.items() if match}
-    if not numbers:
+    named = level_columns(header)
+    if not named:
         raise RamifyError(
             f"{name} line 1: no column level1 or parent in {','.join(header)!r}: expected the header "
             "level1,level2,… (one row a leaf) or parent,child (an edge list)"
         )
-    depth = len(numbers)
-    missing = next((level for level in range(1, depth + 1) if level not in numbers), None)
+    depth = len(named)
+    missing = next((level for level in range(1, depth + 1) if level not in named), None)
     if missing is not None:
         raise RamifyError(f"{name} line 1: no column level{missing}: number the levels 1 to {depth}")
-    columns = [numbers[level] for level in range(1, depth + 1)]
+    columns = [header.index(column) for column in named.values()]
     paths = [[row[column] for column in columns] for row in rows]
     for level in range(1, depth + 1):
         if paths and not any(path[level - 1] for path in paths):
             raise RamifyError(f"{name}: level {level} is empty in every row: fill it in or drop the column")
     extra = {
-        column: [row[header.index(column)] for row in rows] for column, match in matches.items() if not match
+        column: [row[place] for row in rows] for place, column in enumerate(header) if place not in columns
     }
     if not paths:
         raise RamifyError(f"{name} has no rows below its header: the tree is empty, expected one row a leaf")
     return Taxonomy.from_rows(paths, extra, pad=pad, where=lambda i: f"{name} line {lines[i]}")
+
+
+def level_columns(names: Iterable[str]) -> dict[int, str]:
+    """Those of some columns that are called `level1`, `level2`, …, by their number, in its order."""
+    matches = ((name, re.fullmatch(r"level(\d{1,9})", name, re.IGNORECASE)) for name in names)
+    return dict(sorted((int(match[1]), name) for name, match in matches if match))
 
 
 def read_table(text: str, name: str) -> tuple[list[str], list[list[str]], list[int]]:

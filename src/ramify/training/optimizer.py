@@ -37,8 +37,8 @@ class Optimizer:
     which takes as long as the step of a small network, and importing it imports a compiler.
     """
 
-    def __init__(self, model: Model, lr: float, factor: float = 1.0) -> None:
-        self.model, self.lr, self.factor = model, lr, factor
+    def __init__(self, model: Model, factor: float = 1.0) -> None:
+        self.model, self.factor = model, factor
         self._moments: dict[Tensor, AdamState] = {}
         self._groups: list[_Group] = []  # made when they are needed
 

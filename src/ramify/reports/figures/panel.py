@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -10,6 +12,7 @@ from typing import Any
 
 from PIL import ImageFont
 
+from ramify.errors import RamifyError
 from ramify.files import write_atomic
 from ramify.reports.figures.theme import stylesheet
 from ramify.reports.markup import Markup, el, join, number
@@ -81,11 +84,27 @@ class Drawing:
     def save(self, path: Path, scale: float = 2.0) -> None:
         """Write an SVG, or a PNG (extra `report`) at `scale` pixels a unit."""
         if path.suffix == ".png":
-            from ramify.reports.png import to_png
-
-            write_atomic(path, to_png(self.to_svg(), scale))
+            write_atomic(path, _to_png(self.to_svg(), scale))
         else:
             write_atomic(path, self.to_svg() + "\n")
+
+
+def _to_png(svg: str, scale: float) -> bytes:
+    """An SVG document at `scale` pixels a unit; Pillow's font is for machines that have none."""
+    try:
+        import resvg_py
+    except ImportError:
+        raise RamifyError("PNG figures need the extra `report`: pip install 'ramify[report]'") from None
+    font = _font()
+    assert isinstance(font, ImageFont.FreeTypeFont)
+    assert isinstance(font.path, io.BytesIO)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "Aileron.ttf"
+        file.write_bytes(font.path.getvalue())
+        drawn = resvg_py.svg_to_bytes(
+            svg_string=svg, zoom=scale, font_files=[str(file)], sans_serif_family="Aileron"
+        )
+        return bytes(drawn)
 
 
 def label(x: float, y: float, text: str, anchor: str | None = None, **attributes: object) -> Markup:
