@@ -88,9 +88,7 @@ class Process:
         self.port = free_port()
         context = mp.get_context("forkserver")
         # What all of them need is imported once, in the process that they are forked from.
-        context.set_forkserver_preload(
-            ["ramify.serve.server", "ramify.cli.serve", "torch._dynamo", "scipy.stats"]
-        )
+        context.set_forkserver_preload(["ramify.serve.server", "ramify.cli.serve", "scipy.stats"])
         command = ["serve", str(model), "--port", str(self.port), "--threads", "1", "--rate", "0", *options]
         self.process = context.Process(target=_serve, args=(command,), daemon=True)
         self.process.start()
