@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,14 @@ def cifar100_dir(pytestconfig: pytest.Config) -> Path:
 def cars64_dir(pytestconfig: pytest.Config) -> Path:
     """The folder of Stanford Cars at 64×64: `train/CLASS` and `test/CLASS`."""
     return _unpack(pytestconfig, "cars64") / "cars64"
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plans time their runs for a moment."""
+    from ramify.sweeps import plan
+
+    monkeypatch.setattr(plan, "ProbeJob", partial(plan.ProbeJob, seconds=0.02))
 
 
 @pytest.fixture
