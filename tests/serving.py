@@ -121,6 +121,7 @@ class Process:
 
 
 def _serve(command: list[str]) -> None:
+    os.fsync = os.fstat  # type: ignore[assignment]  # it is killed, the machine is not
     sys.exit(main(command))
 
 

@@ -50,6 +50,14 @@ def three_layers() -> nn.Module:
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten())
 
 
+def unsynced(*arguments: Any) -> None:
+    """The work of a process of `soak`, which is killed; the machine is not."""
+    import soak
+
+    os.fsync = os.fstat  # type: ignore[assignment]
+    soak._work(*arguments)
+
+
 def tiny(method: str = "er", **changes: Any) -> Config:
     """144 samples in three tasks."""
     settings: dict[str, Any] = {
