@@ -38,7 +38,7 @@ def _unsynced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("soak._work", unsynced)
 
 
-CONFIGS = {method: tiny(method, per_class=2) for method in METHODS} | {
+CONFIGS = {method: tiny(method, updates_per_sample=0.5) for method in METHODS} | {
     "pl-fms, as published": tiny(
         "pl-fms", importance=ImportanceSettings("sweep"), pl=PseudoLabelSettings(exact=True)
     ),
