@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from PIL import Image
 
+from ramify.datasets import garden
 from ramify.locks import hold
 
 # A busy machine is no defect of the code.
@@ -34,6 +35,7 @@ def data_home(pytestconfig: pytest.Config) -> Iterator[Path]:
     home = Path(pytestconfig.cache.mkdir("ramify-data"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAMIFY_DATA", str(home))
+        patch.setattr(garden, "contents", cache(garden.contents))  # drawn once, whatever sizes are made of it
         yield home
 
 

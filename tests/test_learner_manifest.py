@@ -142,7 +142,7 @@ def test_reads_on_while_the_file_grows(photos):
     assert model(folder / "model").samples == 40
 
 
-def wait_for(done, seconds=60):
+def wait_for(done, seconds=240):
     limit = time.monotonic() + seconds
     while not done():
         assert time.monotonic() < limit
