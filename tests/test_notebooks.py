@@ -29,8 +29,6 @@ SHORT = {  # as many cells, and all that they call, on less: what is kept was ma
         '"image_size": 64': '"image_size": 32',
         "memory_size=200": "memory_size=200, batch_size=60, updates_per_sample=0.02",
         '"width": 0.25': '"width": 0.1',
-        "[:480]": "[:96]",
-        "np.arange(480)": "np.arange(96)",
         "[:150]": "[:50]",
     },
 }
