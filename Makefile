@@ -10,7 +10,7 @@ demo: .venv/ready
 	$(BIN)/ramify demo
 
 test: .venv/ready lint
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist worksteal
 
 lint: .venv/ready
 	$(BIN)/ruff check src tests examples tools studies

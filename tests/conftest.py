@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from PIL import Image
 
+from ramify.datasets import garden
 from ramify.locks import hold
 
 # A busy machine is no defect of the code.
@@ -33,7 +35,16 @@ def data_home(pytestconfig: pytest.Config) -> Iterator[Path]:
     home = Path(pytestconfig.cache.mkdir("ramify-data"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAMIFY_DATA", str(home))
+        patch.setattr(garden, "contents", cache(garden.contents))  # drawn once, whatever sizes are made of it
         yield home
+
+
+@pytest.fixture(scope="session", autouse=True)
+def unsynced() -> Iterator[None]:
+    """No test outlives a power cut: none waits for the disk. `fstat` refuses what `fsync` would."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", os.fstat)
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -81,6 +92,14 @@ def cifar100_dir(pytestconfig: pytest.Config) -> Path:
 def cars64_dir(pytestconfig: pytest.Config) -> Path:
     """The folder of Stanford Cars at 64×64: `train/CLASS` and `test/CLASS`."""
     return _unpack(pytestconfig, "cars64") / "cars64"
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plans time their runs for a moment."""
+    from ramify.sweeps import plan
+
+    monkeypatch.setattr(plan, "ProbeJob", partial(plan.ProbeJob, seconds=0.02))
 
 
 @pytest.fixture

@@ -82,20 +82,18 @@ def free_port() -> int:
 
 
 class Process:
-    """`ramify serve` in a process of its own, on a port of its own."""
+    """`ramify serve` in a process of its own, on a port of its own; `log`: the file for what it says."""
 
-    def __init__(self, model: Path, *options: str) -> None:
+    def __init__(self, model: Path, *options: str, log: Path | None = None) -> None:
         self.port = free_port()
         context = mp.get_context("forkserver")
         # What all of them need is imported once, in the process that they are forked from.
-        context.set_forkserver_preload(
-            ["ramify.serve.server", "ramify.cli.serve", "torch._dynamo", "scipy.stats"]
-        )
+        context.set_forkserver_preload(["ramify.serve.server", "ramify.cli.serve", "scipy.stats"])
         command = ["serve", str(model), "--port", str(self.port), "--threads", "1", "--rate", "0", *options]
-        self.process = context.Process(target=_serve, args=(command,), daemon=True)
+        self.process = context.Process(target=_serve, args=(command, log), daemon=True)
         self.process.start()
 
-    def ready(self, seconds: float = 60.0) -> bool:
+    def ready(self, seconds: float = 240.0) -> bool:
         """Wait until it answers, or has ended."""
         end = time.monotonic() + seconds
         while self.process.is_alive() and time.monotonic() < end:
@@ -118,11 +116,15 @@ class Process:
         """Ask it to end; its exit code."""
         assert self.process.pid is not None
         os.kill(self.process.pid, number)
-        self.process.join(60)
+        self.process.join(240)
         return self.process.exitcode
 
 
-def _serve(command: list[str]) -> None:
+def _serve(command: list[str], log: Path | None) -> None:
+    if log is not None:
+        with log.open("w") as file:
+            os.dup2(file.fileno(), sys.stderr.fileno())
+    os.fsync = os.fstat  # type: ignore[assignment]  # it is killed, the machine is not
     sys.exit(main(command))
 
 
@@ -130,7 +132,7 @@ def ask(
     port: int, how: str, path: str, body: bytes | None = None, raw: bool = False, **headers: str
 ) -> tuple[int, Any]:
     """One request to a port of this machine."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
     try:
         connection.request(how, path, body, {name.replace("_", "-"): text for name, text in headers.items()})
         answer = connection.getresponse()

@@ -120,7 +120,7 @@ def run_command(line: str, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_every_block_and_command_runs(page, desk, capsys):
+def test_every_block_and_command_runs(page, desk, hasty, capsys):
     names: dict[str, object] = {}
     for block in blocks(page):
         code = block.code

@@ -47,6 +47,25 @@ def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
     assert os.listdir(path.parent) == ["a"]  # noqa: PTH208
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows keeps the entries of folders by itself")
+def test_a_file_is_on_the_disk_before_it_has_its_name_and_then_its_name_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    def sync(descriptor: int) -> None:
+        there = {path.name: path.stat().st_ino for path in tmp_path.iterdir()}
+        seen.append((os.fstat(descriptor), there))
+
+    monkeypatch.setattr(os, "fsync", sync)
+    write_atomic(tmp_path / "a", "new")
+    (file, before), (folder, after) = seen
+    assert file.st_size == 3
+    assert "a" not in before
+    assert after == {"a": file.st_ino}
+    assert folder.st_ino == tmp_path.stat().st_ino
+
+
 def test_a_failure_leaves_what_was_there(tmp_path: Path) -> None:
     path = tmp_path / "a"
     write_atomic(path, "old")

@@ -102,7 +102,7 @@ def test_relative_imports_and_packages_count(desk: Path) -> None:
 
 
 def test_a_sweep_names_runs_of_changed_code_and_runs_them_again_when_asked(
-    desk: Path, capsys: pytest.CaptureFixture[str]
+    desk: Path, hasty: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (desk / "study.toml").write_text(TOML + 'method = ["mine:mix01", "er"]\n')
     command = ["sweep", "study.toml", "--out", "runs", "--workers", "1"]

@@ -31,12 +31,17 @@ from ramify.runs.folder import RunFolder
 from ramify.runs.run import Run
 from soak import differences, soak
 from soak import main as try_resume
-from tiny_runs import PYTHONPATH, tiny
+from tiny_runs import PYTHONPATH, tiny, unsynced
 
 KILLS = 3
 
 
-CONFIGS = {method: tiny(method) for method in METHODS} | {
+@pytest.fixture(autouse=True)
+def _unsynced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("soak._work", unsynced)
+
+
+CONFIGS = {method: tiny(method, updates_per_sample=0.5) for method in METHODS} | {
     "pl-fms, as published": tiny(
         "pl-fms", importance=ImportanceSettings("sweep"), pl=PseudoLabelSettings(exact=True)
     ),

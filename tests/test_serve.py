@@ -5,12 +5,9 @@ from __future__ import annotations
 import json
 import logging
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -138,7 +135,7 @@ def learner() -> ramify.Learner:
 
 
 def finish(teaching: Teaching) -> None:
-    end = time.monotonic() + 60
+    end = time.monotonic() + 240
     while teaching.waiting and time.monotonic() < end:
         time.sleep(0.005)
     teaching.close()
@@ -164,15 +161,15 @@ def test_what_is_learned_is_what_the_journal_says_however_often_it_was_asked_sav
             teaching = Teaching(own, folder, save_every=0.01, idle=None)
             teaching.start()
             for number in range(start, start + 10):
-                teaching.accept(taught(number, f"k{number}"))[0].result(30)
+                teaching.accept(taught(number, f"k{number}"))[0].result(240)
                 if teaching.replica.now.levels:
                     teaching.replica.now.predict(np.zeros((1, 3, SIZE, SIZE), np.uint8), decode="path")
-            teaching.accept(taught(start, f"k{start}"))[0].result(30)  # sent again
+            teaching.accept(taught(start, f"k{start}"))[0].result(240)  # sent again
             teaching.close()  # with some of them still waiting
             own = ramify.Learner.load(tmp_path, device="cpu")
         last = Teaching(own, folder, idle=None)
         last.start()
-        assert last.accept(taught(5, "k5"))[0].result(30).again
+        assert last.accept(taught(5, "k5"))[0].result(240).again
         finish(last)
         assert not list((tmp_path / "journal").iterdir())
     plain = learner()
@@ -191,7 +188,7 @@ def test_samples_that_wait_for_their_batch_are_trained_on_when_nothing_comes_and
         teaching.start()
         for number in range(3):
             teaching.accept(taught(number))
-        end = time.monotonic() + 30
+        end = time.monotonic() + 240
         while teaching.learner.updates < 3 and time.monotonic() < end:
             time.sleep(0.01)
         finish(teaching)
@@ -231,8 +228,8 @@ def test_a_full_disk_at_a_save_is_told_and_the_journal_keeps_all(
         with monkeypatch.context() as patch:
             patch.setattr("ramify.learner.saving.save", no_space)
             teaching.start()
-            teaching.accept(taught(0))[1].result(30)
-            end = time.monotonic() + 30
+            teaching.accept(taught(0))[1].result(240)
+            end = time.monotonic() + 240
             while teaching.save_error is None and time.monotonic() < end:
                 time.sleep(0.01)
             assert teaching.save_error == "no space"
@@ -360,14 +357,14 @@ class running:
     def __enter__(self) -> int:
         self.service.start()
         self.thread.start()
-        end = time.monotonic() + 30
+        end = time.monotonic() + 240
         while not self.server.started and time.monotonic() < end:
             time.sleep(0.01)
         return self.port
 
     def __exit__(self, *_: object) -> None:
         self.server.should_exit = True
-        self.thread.join(20)
+        self.thread.join(240)
         self.service.close()
 
 
@@ -583,20 +580,13 @@ def test_a_token_stands_in_no_log(tmp_path: Path, caplog: pytest.LogCaptureFixtu
 
 
 def test_only_a_token_that_was_made_up_is_told(tmp_path: Path) -> None:
-    port = free_port()
     with begun(tmp_path / "model") as model:
-        own = ["--port", str(port), "--token", "secret-7", "-v"]
-        command = [sys.executable, "-m", "ramify", "serve", str(model), *own]
-        server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-        assert server.stderr is not None
-        told = server.stderr.readline()
-        assert "serving" in told
-        while server.poll() is None:
-            with suppress(OSError):
-                assert ask(port, "GET", "/?token=secret-7", raw=True)[0] == 303
-                break
-        server.terminate()
-        told += server.communicate(timeout=60)[1]
+        server = Process(model, "--token", "secret-7", "-v", log=tmp_path / "log")
+        assert server.ready()
+        assert server.ask("GET", "/?token=secret-7", raw=True)[0] == 303
+        assert server.stop() == 0
+    told = (tmp_path / "log").read_text()
+    assert "serving" in told
     assert "GET /" in told
     assert "secret-7" not in told
 
@@ -618,7 +608,7 @@ def test_sigterm_saves_and_what_still_waits_is_learned_at_the_next_start(tmp_pat
         assert server.stop(signal.SIGTERM) == 0
         server = Process(model, "--idle", "0")
         assert server.ready()
-        end = time.monotonic() + 30
+        end = time.monotonic() + 240
         while server.ask("GET", "/health")[1]["waiting"] and time.monotonic() < end:
             time.sleep(0.02)
         assert server.stop(signal.SIGINT) == 0

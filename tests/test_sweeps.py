@@ -87,40 +87,38 @@ def test_one_broken_run_does_not_stop_the_others_and_its_error_is_kept(tmp_path:
     assert "Traceback" in (broken / "log.txt").read_text()
 
 
-def start(study: Path, out: Path) -> subprocess.Popen[str]:
+def start(study: Path, out: Path, sleep: float) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", "import sys; from ramify.cli import main; sys.exit(main())"]
     command += ["sweep", str(study), "--out", str(out), "--checkpoint-every", "0"]
     return subprocess.Popen(
         command,
-        env=os.environ | {"PYTHONPATH": PYTHONPATH},
+        env=os.environ | {"PYTHONPATH": PYTHONPATH, "SWEEPING_SLEEP": str(sleep)},
         stderr=subprocess.PIPE,
         text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
 
 
-def test_killed_and_interrupted_sweeps_go_on_where_they_were(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_killed_and_interrupted_sweeps_go_on_where_they_were(tmp_path: Path) -> None:
     path, out = tmp_path / "study.toml", tmp_path / "out"
     path.write_text(TOML + 'method = ["sweeping:slow_er", "sweeping:slow_clib"]\n[fixed.epochs]\ncount = 1\n')
 
-    process = start(path, out)
+    process = start(path, out, sleep=0.3)
     while len(begun := list(out.glob("*/progress.json"))) < 1:
         assert process.poll() is None
         time.sleep(0.02)
     process.kill()
     process.communicate()
     worker = int((begun[0].parent / ".lock.pid").read_text())
-    for _ in range(600):  # nothing goes on without the sweep
+    for _ in range(3000):  # nothing goes on without the sweep
         if not Path(f"/proc/{worker}").exists():
             break
-        time.sleep(0.1)
+        time.sleep(0.02)
     else:
         raise AssertionError("the worker outlived its sweep")
     before = begun[0].read_text() if begun[0].exists() else ""
 
-    process = start(path, out)
+    process = start(path, out, sleep=0.3)
     while not begun[0].exists() or begun[0].read_text() == before:
         assert process.poll() is None
         time.sleep(0.02)
@@ -130,11 +128,10 @@ def test_killed_and_interrupted_sweeps_go_on_where_they_were(
     assert "the same command goes on" in said
     assert not list(out.glob("*/errors.txt"))
 
-    process = start(path, out)
+    process = start(path, out, sleep=0)
     said = process.communicate()[1]
     assert process.returncode == 0, said
     assert "with the paper's settings" in said
-    monkeypatch.setattr("sweeping.time.sleep", lambda seconds: None)
     for run in Study.from_toml(path):
         run_config(run.config, tmp_path / "alone" / run.name, threads=1)
         assert outcome(out / run.name) == outcome(tmp_path / "alone" / run.name)

@@ -86,7 +86,7 @@ def test_the_time_of_a_plan_is_between_its_bounds(seconds: list[float], places: 
     assert wall <= sum(seconds) / places + max(seconds) + 1e-6
 
 
-def test_a_plan_runs_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_plan_runs_nothing(tmp_path: Path, hasty: None, capsys: pytest.CaptureFixture[str]) -> None:
     path, out = tmp_path / "study.toml", tmp_path / "out"
     path.write_text(TOML + 'method = ["er", "naive"]\nseed = [0, 1]\n')  # naive keeps nothing to train on
     assert main(["sweep", str(path), "--out", str(out), "--plan"]) == 0

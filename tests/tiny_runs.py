@@ -24,7 +24,8 @@ class Slow(nn.Module):
     """Takes as long as the environment says, so that a signal finds a run on its way."""
 
     def forward(self, images: Tensor) -> Tensor:
-        time.sleep(float(os.environ.get("TINY_RUNS_SLEEP", "0")))
+        if seconds := os.environ.get("TINY_RUNS_SLEEP"):
+            time.sleep(float(seconds))
         return images
 
 
@@ -47,6 +48,14 @@ def three_layers() -> nn.Module:
     for inputs, outputs in ((3, 16), (16, 32), (32, 64)):
         layers += [nn.Conv2d(inputs, outputs, 3, 2, 1), nn.BatchNorm2d(outputs), nn.ReLU()]
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten())
+
+
+def unsynced(*arguments: Any) -> None:
+    """The work of a process of `soak`, which is killed; the machine is not."""
+    import soak
+
+    os.fsync = os.fstat  # type: ignore[assignment]
+    soak._work(*arguments)
 
 
 def tiny(method: str = "er", **changes: Any) -> Config:

@@ -49,10 +49,9 @@ def base(run: RunData, study: list[RunData]) -> RunData:
     alike = [other for other in stream if other.config.method == original(run.config.method)]
     if not alike:
         raise RamifyError(f"the study has no run to set {run.path} beside; give the study that it belongs to")
-    return min(
-        alike,
-        key=lambda other: (len(changes(other, run)), sum(len(changes(other, each)) for each in stream)),
-    )
+    apart = [len(changes(other, run)) for other in alike]
+    nearest = [other for other, count in zip(alike, apart, strict=True) if count == min(apart)]
+    return min(nearest, key=lambda other: sum(len(changes(other, each)) for each in stream))
 
 
 def what(run: RunData, before: RunData) -> tuple[str, str]:

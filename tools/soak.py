@@ -90,7 +90,7 @@ class _Worker:
     def __init__(self, config: Config, out: Path, checkpoint_every: float, data_dir: str | None) -> None:
         context = mp.get_context("forkserver")
         # What all workers need is imported once, in the process that they are forked from.
-        context.set_forkserver_preload(["ramify.runs.execute", "torch._dynamo", "scipy.stats"])
+        context.set_forkserver_preload(["ramify.runs.execute", "scipy.stats"])
         self.position = RawValue("q", NOT_READY)
         arguments = (config, out, checkpoint_every, data_dir, self.position)
         self.process = context.Process(target=_work, args=arguments, daemon=True)

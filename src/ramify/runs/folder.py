@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -218,11 +219,10 @@ def _line(record: Record) -> str:
 
 def circumstances() -> dict[str, Any]:
     """Command, time, versions, commit and machine."""
-    packages = ("ramify", "torch", "numpy", "scipy", "pillow")
     return {
         "command": ["ramify", *sys.argv[1:]],
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
-        "versions": {"python": platform.python_version(), **{name: version(name) for name in packages}},
+        "versions": dict(_versions()),
         "commit": _commit(),
         "machine": {
             "system": platform.platform(),
@@ -233,6 +233,13 @@ def circumstances() -> dict[str, Any]:
     }
 
 
+@cache  # what a process runs is what it imported
+def _versions() -> dict[str, str]:
+    packages = ("ramify", "torch", "numpy", "scipy", "pillow")
+    return {"python": platform.python_version(), **{name: version(name) for name in packages}}
+
+
+@cache
 def _commit() -> str | None:
     """The commit of the source tree that is running, if it is one."""
     here = Path(__file__).resolve().parent

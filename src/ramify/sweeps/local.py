@@ -16,8 +16,6 @@ from ramify.errors import RamifyError
 from ramify.signals import Stopped
 from ramify.sweeps.jobs import Job, Outcome
 
-LATE = ("torch._dynamo",)  # torch imports it at the first optimiser, in seconds; here once for all workers
-
 
 def usable_cores() -> list[int]:
     """The cores that this process may use."""
@@ -91,7 +89,7 @@ def _context() -> ForkServerContext | SpawnContext:
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__, *LATE])
+    context.set_forkserver_preload([__name__])
     return context
 
 

@@ -20,8 +20,6 @@ from ramify.runs.result import peak_memory
 from ramify.runs.run import pick_device
 from ramify.sweeps.jobs import How, Outcome, outcome_of
 
-FILL_SECONDS, TIMED_SECONDS = 2.0, 0.5
-
 
 @dataclass(frozen=True)
 class Speed:
@@ -50,6 +48,8 @@ class ProbeJob:
     after: frozenset[str] = frozenset()
     features: bool = False
     """Whether the dataset holds features, of the size `image_size`."""
+    seconds: float = 0.5
+    """How long each of four things is timed; filling the memory may take four times as long."""
 
     def work(self) -> Outcome:
         """The speed is the outcome's value."""
@@ -82,17 +82,17 @@ class ProbeJob:
 
         trainer.settings = replace(trainer.settings, updates_per_sample=1e-12)  # fill the memory, train later
         start = time.perf_counter()
-        while not trainer.memory.full and time.perf_counter() - start < FILL_SECONDS:
+        while not trainer.memory.full and time.perf_counter() - start < 4 * self.seconds:
             arrive(config.batch_size)
         trainer.settings = replace(trainer.settings, updates_per_sample=config.updates_per_sample)
         batch = trainer.memory.batch(np.arange(min(config.batch_size, trainer.memory.size)))
         block = 2 * config.batch_size
         unfilled = (trainer.memory.capacity - trainer.memory.size) * images[0].numel()
         return Speed(
-            sample=_timed(lambda: arrive(block)) / block,
-            memory_update=_timed(lambda: trainer.update(batch, config.lr)) if len(batch) else 0.0,
-            answer=0.0 if trainer.method.memory_epochs == "answers" else _timed(trainer.prepare),
-            evaluated=_timed(lambda: trainer.look(images)) / len(images),
+            sample=self._timed(lambda: arrive(block)) / block,
+            memory_update=self._timed(lambda: trainer.update(batch, config.lr)) if len(batch) else 0.0,
+            answer=0.0 if trainer.method.memory_epochs == "answers" else self._timed(trainer.prepare),
+            evaluated=self._timed(lambda: trainer.look(images)) / len(images),
             memory=peak_memory() + unfilled,
         )
 
@@ -113,12 +113,11 @@ class ProbeJob:
             config = replace(config, memory_size=self.samples)
         return Trainer(method, config, inputs, 0, device, network)
 
-
-def _timed(work: Callable[[], object]) -> float:
-    """Seconds of one call: once to warm up, then until enough time has passed."""
-    work()
-    count, start = 0, time.perf_counter()
-    while count == 0 or time.perf_counter() - start < TIMED_SECONDS:
+    def _timed(self, work: Callable[[], object]) -> float:
+        """Seconds of one call: once to warm up, then until enough time has passed."""
         work()
-        count += 1
-    return (time.perf_counter() - start) / count
+        count, start = 0, time.perf_counter()
+        while count == 0 or time.perf_counter() - start < self.seconds:
+            work()
+            count += 1
+        return (time.perf_counter() - start) / count
