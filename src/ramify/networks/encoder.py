@@ -159,7 +159,7 @@ def split_network(
             )
     else:
         freeze(backbone, settings.freeze)
-    frozen, rest = cut(backbone, settings)
+    frozen, rest = cut(backbone, settings, inputs)
     encoder = Encoder(frozen, inputs, dtype, device, "bf16" if precision == "bf16" else "fp32")
     if rest is not None and len(encoder.shape) > 1:
         rest = nn.Sequential(nn.Unflatten(1, encoder.shape), rest)
