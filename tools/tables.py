@@ -150,7 +150,7 @@ def frozen(runs: dict[tuple[str, bool], Seeds], title: str) -> Iterator[str]:
             cells = [str(len(seeds)), *(cell(seeds, h) for h in levels(seeds))]
             seconds = f"{median(result.seconds for result in results):.0f}"
             name = display_name(method) + (", levels alone" if apart else "")
-            yield row(name, [*cells, " / ".join(f"{one:.1f}" for one in auc) or "–", seconds])
+            yield row(name, [*cells, "/".join(f"{one:.1f}" for one in auc) or "–", seconds])
 
 
 def help_between_levels(runs: dict[Setting, dict[tuple[str, bool], Seeds]], method: str) -> str:
