@@ -1,4 +1,8 @@
-// A click on a heading of the leaderboard sorts its table, numbers the largest first; a second one turns it round.
+// A click on a heading of the leaderboard, or Enter, sorts its table, numbers the largest first; a second one turns it round.
+document.querySelectorAll("#leaderboard ~ * th").forEach((head) => (head.tabIndex = 0));
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && event.target.matches("th")) event.target.click();
+});
 document.addEventListener("click", (event) => {
   const head = event.target.closest("th");
   if (!head || !document.getElementById("leaderboard")) return;

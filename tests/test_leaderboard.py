@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from browsers import chromium, looking_at
 from made_runs import make_run
 from ramify.cli import main
 from ramify.reports.data import read_runs
@@ -85,10 +86,28 @@ def values(file: str, change: Callable[[dict[str, Any]], object]) -> Callable[[P
             "path_accuracy is 0.99; accuracy",
         ),
         (values("result.json", lambda r: r.update(consistency=0.0)), "path_accuracy is"),
+        (values("result.json", lambda r: r["final_accuracy"].update({"5": 1.5})), "is damaged"),
+        (
+            lambda run: [
+                lines(2, lambda r: r[-1].update(accuracy=dict.fromkeys("12345", 0.9)))(run),
+                values("result.json", lambda r: r.update(final_accuracy=dict.fromkeys("12345", 0.9)))(run),
+            ],
+            "average_accuracy at level 1|auc at level 1",
+        ),
+        (values("result.json", lambda r: r.update(aauc=0.99, fauc=0.99)), "aauc is 0.99; the records give"),
+        (values("result.json", lambda r: r.update(hops=0.99)), "hops is 0.99; the records give None"),
+        (
+            values("result.json", lambda r: r.update(decoded={"heads": dict.fromkeys("12345", 0.9)})),
+            "none of the ways",
+        ),
         (values("result.json", lambda r: r.update(samples=10)), "10 in the result"),
         (values("result.json", lambda r: r.update(updates=1)), "1 in the result"),
         (values("result.json", lambda r: r.update(seconds=1.0)), "1 seconds in the result"),
         (values("result.json", lambda r: r.update(images_backward=7)), "7 images backward in"),
+        (
+            values("result.json", lambda r: r.update(images_backward=r["updates"] + 1)),
+            "10001 images backward in 10000 updates",
+        ),
         (values("result.json", lambda r: r.update(images_forward=7)), "fewer images forward (7) than"),
         (values("result.json", lambda r: r.pop("auc")), "is damaged"),
         (values("config.json", lambda c: c["config"].update(updates_per_sample=0.01)), "samples give"),
@@ -124,6 +143,33 @@ def test_what_was_tampered_with_is_refused(
     assert told
     assert all(changed.name in line for line in told)
     assert any(re.search(said if "|" in said else re.escape(said), line) for line in told), told
+
+
+def test_a_copy_under_another_seed_is_refused(
+    folders: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAMIFY_DATA", str(tmp_path / "none"))
+    first = sorted(folders.glob("*-s0-*"))[0]
+    for seed in (0, 1):
+        copy = tmp_path / f"runs/{seed}"
+        copy.mkdir(parents=True)
+        for path in first.iterdir():
+            (copy / path.name).write_bytes(path.read_bytes())
+    values("config.json", lambda c: c["config"].update(seed=1))(copy)
+    assert main(["leaderboard", "--check", str(tmp_path / "runs")]) == 1
+    (told,) = capsys.readouterr().out.splitlines()
+    assert "that of seed 0, not 1" in told
+
+
+def test_updates_of_a_learner_in_closed_form_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    head, *runs = (ROOT / "results" / "pretrained.jsonl").read_text().splitlines()
+    run = next(one for one in map(json.loads, runs) if one["config"]["config"]["method"] == "slda")
+    run["result"]["images_forward"] = 100
+    (tmp_path / "mine.jsonl").write_text(f"{head}\n{json.dumps(run)}\n")
+    assert main(["leaderboard", "--check", str(tmp_path / "mine.jsonl")]) == 1
+    assert "100 images forward; it has none, and 50000 images" in capsys.readouterr().out
 
 
 def test_a_run_under_another_name_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -196,7 +242,7 @@ def test_labels_of_single_depth_are_scenarios_of_their_own() -> None:
 
 
 def test_the_readme_has_figures_of_published_runs_alone() -> None:
-    """Each row of its table is the final accuracy of a method, the mean over seeds of equal settings."""
+    """Each row of its tables is a method's final accuracy, the mean over three seeds of equal settings."""
     found: dict[tuple[str, str], list[list[float]]] = {}
     for path in sorted((ROOT / "results").glob("*.jsonl")):
         for run in map(json.loads, path.read_text("utf-8").splitlines()[1:]):
@@ -205,6 +251,8 @@ def test_the_readme_has_figures_of_published_runs_alone() -> None:
             found.setdefault((settings["method"], json.dumps(settings)), []).append(accuracy)
     means: dict[str, list[list[float]]] = {}
     for (method, _), runs in found.items():
+        if len(runs) != 3:
+            continue
         means.setdefault(method, []).append([sum(level) / len(level) for level in zip(*runs, strict=True)])
     section = (ROOT / "README.md").read_text("utf-8").split("## How well")[1].split("\n## ")[0]
     rows = [line.strip("| ").split(" | ") for line in section.splitlines() if line[:2] == "| "][1:]
@@ -218,3 +266,35 @@ def test_the_readme_has_figures_of_published_runs_alone() -> None:
             if len(levels) == len(shown)
         ]
         assert any(fits), f"README: {name} {cells}"
+
+
+def html(heads: str, *rows: str) -> str:
+    """A table as the site has it."""
+    lines = [f"<tr>{''.join(f'<td>{cell}' for cell in row.split('|'))}" for row in rows]
+    head = "".join(f"<th>{name}" for name in heads.split("|"))
+    return f"<div><table><thead><tr>{head}</thead><tbody>{''.join(lines)}</tbody></table></div>"
+
+
+def test_a_click_on_a_heading_sorts_its_table(tmp_path: Path) -> None:
+    rows = ("ER|<u>9.5±1.2</u>", "CLIB|–", "naive <em>floor</em>|1,200", "Canopy|<strong>81.0±0.3</strong> ↓")
+    tables = html("method|level 1", *rows) + html("other", "b", "a")
+    script = (ROOT / "docs" / "sort.js").read_text("utf-8")
+    page = f"<meta charset=utf-8><h1 id=leaderboard>Leaderboard</h1>{tables}<script>{script}</script>"
+    (tmp_path / "page.html").write_text(page, "utf-8")
+    with (
+        chromium() as browser,
+        looking_at(browser, (tmp_path / "page.html").as_uri()) as seen,
+    ):
+
+        def order() -> str:
+            return " ".join(text.split()[0] for text in seen.locator("td:first-child").all_inner_texts())
+
+        level = seen.get_by_text("level 1")
+        level.click()
+        assert order() == "naive Canopy ER CLIB b a"
+        assert level.get_attribute("aria-sort") == "descending"
+        level.press("Enter")
+        assert order() == "CLIB ER Canopy naive b a"
+        seen.get_by_text("method").click()
+        assert order() == "Canopy CLIB ER naive b a"
+        assert seen.locator("[aria-sort]").count() == 1

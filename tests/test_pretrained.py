@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ from ramify.learner.saving import FILE
 from ramify.methods import METHODS, Trainer, make_settings
 from ramify.methods.checks import SETTINGS, Toy, same, weights
 from ramify.networks import ImageInputs, ResNet, build_backbone
-from ramify.networks.build import frozen_and_rest, stages_of
+from ramify.networks.build import frozen_and_rest, parts_of
 from ramify.networks.encoder import split_network
 from ramify.networks.resnet import BLOCKS
 from ramify.networks.settings import NetworkSettings
@@ -110,6 +111,25 @@ def test_standard_weights_fit_whatever_the_image_size_and_come_back(tmp_path, na
         torch.testing.assert_close(back(images), theirs(images), atol=1e-5, rtol=1e-4)
 
 
+@pytest.mark.parametrize("average", [0.0, 0.5])
+def test_a_trained_backbone_goes_out_in_the_usual_layout_and_in_again(tmp_path, average):
+    toy, path = Toy.stream(48), tmp_path / "backbone.safetensors"
+    small = {"name": "resnet18", "width": 0.1}
+    one = ramify.Learner("er", network=small, image_size=16, batch_size=8, average=average)
+    one.partial_fit(toy.images, toy.labels, toy.levels).export(path)
+    theirs, images = standard_resnet(BLOCKS["resnet18"], 0.1), torch.randn(2, 3, 16, 16)
+    assert set(theirs.load_state_dict(load_file(path), strict=False).missing_keys) == {"fc.weight", "fc.bias"}
+    ours = one._trainer.model.eval()
+    ours.load_state_dict(one._trainer.weights())
+    with torch.no_grad():
+        torch.testing.assert_close(ours.backbone(images), theirs(images), atol=1e-5, rtol=1e-4)
+    for size in (16, 64):
+        again = ramify.Learner("er", network=small | {"weights": str(path)}, image_size=size)
+        assert same(again._trainer.model.backbone.to_standard(), load_file(path))
+    with pytest.raises(RamifyError, match="frozen"):
+        taught(toy_learner(), toy, 0, 48).export(tmp_path / "none.safetensors")
+
+
 def test_weights_that_do_not_fit_are_told_by_name(tmp_path):
     good = ResNet(BLOCKS["resnet18"], width=0.1).state_dict()
     cases = {
@@ -195,7 +215,7 @@ def test_a_network_cut_after_a_stage_is_the_same_network(stages):
 def test_what_cannot_be_frozen_is_refused(settings, words):
     def split():
         network = NetworkSettings("resnet18", 0.1, **settings)
-        return frozen_and_rest(build_backbone(network), network)
+        return frozen_and_rest(build_backbone(network), network, ImageInputs(32))
 
     with pytest.raises(RamifyError, match=words):
         split()
@@ -219,7 +239,7 @@ def test_a_module_that_cannot_be_cut_says_so_and_can_be_frozen_without(monkeypat
     backbone = build_backbone(settings)
     assert [p.requires_grad for p in backbone.parameters()] == [False] * 4 + [True] * 2
     with pytest.raises(RamifyError, match="no-encode"):
-        frozen_and_rest(backbone, settings)
+        frozen_and_rest(backbone, settings, ImageInputs(32))
 
 
 @pytest.mark.parametrize("method", ["er", "ewc++", "bic", "mir", "clib", "canopy", "gdumb"])
@@ -258,7 +278,7 @@ def test_nothing_frozen_is_stored_for_a_backward_pass():
     kept: list[torch.Tensor] = []
     with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t) or t, lambda t: t):
         network.stem(torch.randn(2, 3, 32, 32))
-        stages = stages_of(network)
+        stages = parts_of(network)
         x = torch.randn(2, 3, 32, 32)
         for stage in stages[:4]:
             x = stage(x)
@@ -308,6 +328,25 @@ def test_networks_of_timm_without_torchvision():
     assert learner.mean == (0.5, 0.5, 0.5)  # as its own configuration says
     with pytest.raises(RamifyError, match=r"timm:no_such_net.*Unknown model"):
         build_backbone(NetworkSettings("timm:no_such_net"))
+
+
+@pytest.mark.skipif(not TIMM, reason="timm is not installed")
+def test_stages_of_timm_are_those_that_its_authors_mean():
+    network = NetworkSettings("timm:resnet18", args='{"pretrained": false}', freeze="2")
+    backbone = build_backbone(network)
+    held = {name.partition(".")[0] for name, p in backbone.named_parameters() if not p.requires_grad}
+    assert held == {"conv1", "bn1", "layer1", "layer2"}
+    encoder, rest = split_network(network, ImageInputs(64), 0, "cpu", torch.float32, "fp32")
+    assert encoder.shape == (128, 8, 8)
+    assert [p.requires_grad for p in rest.parameters()] == [True] * len(list(rest.parameters()))
+    with pytest.raises(RamifyError, match="has 4 stages after its stem"):
+        build_backbone(replace(network, freeze="4"))
+    vit = replace(network, name="timm:test_vit", freeze="1")
+    learns = {name for name, p in build_backbone(vit).named_parameters() if p.requires_grad}
+    assert not learns & {"cls_token", "pos_embed", "patch_embed.proj.weight", "blocks.0.norm1.weight"}
+    assert "blocks.1.norm1.weight" in learns
+    with pytest.raises(RamifyError, match="no-encode"):  # the class token is no module
+        split_network(vit, ImageInputs(160), 0, "cpu", torch.float32, "fp32")
 
 
 @pytest.mark.skipif(not TIMM, reason="timm is not installed")

@@ -29,6 +29,15 @@ def test_the_docs_have_the_tables_of_the_published_runs() -> None:
     assert [line for line in expected if line not in PAGE.splitlines()] == []
 
 
+def test_the_docs_have_the_tables_of_frozen_features() -> None:
+    page = (ROOT / "docs" / "pretrained.md").read_text("utf-8")
+    *rows, slda, ranpac = tables.pretrained(str(ROOT / "results" / "pretrained.jsonl"))
+    assert len(rows) > 40
+    assert [line for line in rows if line and line not in page.splitlines()] == []
+    assert slda in page
+    assert ranpac in page
+
+
 def test_the_docs_have_every_change() -> None:
     expected = list(
         causes.table(str(ROOT / "results" / "study.jsonl"), str(ROOT / "results" / "causes.jsonl"))

@@ -1,15 +1,24 @@
-"""Tables of docs/reproduction.md and docs/study.md from the study's runs, the paper's figures in brackets.
+"""Tables of the docs from published runs: each study has its own.
+
+`study` those of docs/reproduction.md and docs/study.md, the paper's figures in brackets; `pretrained` those
+of docs/pretrained.md.
 
 python tools/tables.py results/study.jsonl
+python tools/tables.py results/pretrained.jsonl
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from itertools import product
+from pathlib import Path
+from statistics import mean, median
 
-from claims import CARS, DUAL, FLAT, MULTIPLE, SINGLE, Runs, Seeds, Setting, levels
+from claims import CARS, DUAL, FLAT, MULTIPLE, SINGLE, Runs, Seeds, Setting, accuracy, levels, shared
+from ramify.reports.data import RunData, finished, load_runs
 from ramify.reports.paper import Place, paper_figure, paper_results
 from ramify.reports.statistics import Figure
 from ramify.sweeps.experiments import display_name
@@ -107,8 +116,60 @@ def anytime(runs: Runs, stream: Setting) -> Iterator[str]:
             yield row(display_name(method), [cell(seeds, h, metric="auc") for h in levels(seeds)])
 
 
+FROZEN = {
+    MULTIPLE: "CIFAR-100, multiple-depth",
+    SINGLE: "CIFAR-100, single-depth",
+    CARS: "Stanford Cars at 64 × 64, single-depth",
+}
+ORDER = ("naive", "randumb", "ncm", "slda", "ranpac", "er", "clib", "fms", "pl-fms", "canopy", "retrain")
+
+
+def alone(run: RunData) -> bool:
+    """Whether a learner in closed form got no help between levels."""
+    return run.config.method in ("slda", "ranpac") and run.config.decode == "heads"
+
+
+def on_features(path: str) -> dict[Setting, dict[tuple[str, bool], Seeds]]:
+    """The runs on frozen features by stream, then method and whether its levels are alone."""
+    found: dict[Setting, dict[tuple[str, bool], Seeds]] = {stream: defaultdict(dict) for stream in FROZEN}
+    for run, _ in finished(load_runs([path])):
+        stream = (run.config.dataset, run.config.setup, "single")
+        found[stream][run.config.method, alone(run)][run.config.seed] = run
+    return found
+
+
+def frozen(runs: dict[tuple[str, bool], Seeds], title: str) -> Iterator[str]:
+    """A row a method: its seeds, final accuracy and A_AUC at each level, and the median of its seconds."""
+    names = [name.partition(" (")[0] for name in level_names(runs["er", False])]
+    yield from head(title, ["seeds", *names, "A_AUC of each level", "seconds"])
+    for method, apart in product(ORDER, (False, True)):
+        if seeds := runs.get((method, apart)):
+            results = [run.result for run in seeds.values() if run.result]
+            asked = all(result.auc for result in results)
+            auc = [mean(100 * one.auc[str(h)] for one in results) for h in levels(seeds)] if asked else []
+            cells = [str(len(seeds)), *(cell(seeds, h) for h in levels(seeds))]
+            seconds = f"{median(result.seconds for result in results):.0f}"
+            name = display_name(method) + (", levels alone" if apart else "")
+            yield row(name, [*cells, "/".join(f"{one:.1f}" for one in auc) or "–", seconds])
+
+
+def help_between_levels(runs: dict[Setting, dict[tuple[str, bool], Seeds]], method: str) -> str:
+    """What levels gain by each other in final accuracy, in points, over the seeds of both."""
+    pairs = [shared(found[method, False], found[method, True]) for found in runs.values()]
+    gains = [", ".join(f"{accuracy(a, h) - accuracy(b, h):+.1f}" for h in levels(b)) for a, b in pairs]
+    return f"{display_name(method)} {'; '.join(gains)}"
+
+
+def pretrained(path: str) -> Iterator[str]:
+    """The tables of docs/pretrained.md, and what levels gain by each other."""
+    runs = on_features(path)
+    for stream, title in FROZEN.items():
+        yield from (*frozen(runs[stream], title), "")
+    yield from (help_between_levels(runs, method) for method in ("slda", "ranpac"))
+
+
 def tables(folder: str) -> Iterator[str]:
-    """All tables, an empty line after each."""
+    """All tables of the study, an empty line after each."""
     runs = Runs(folder)
     parts = (
         hierarchical(runs, MULTIPLE),
@@ -130,8 +191,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("runs", help="folder of the study's runs")
-    print("\n".join(tables(parser.parse_args().runs)))
+    parser.add_argument("runs", help="the study's runs, as results/ has them")
+    runs = parser.parse_args().runs
+    print("\n".join(pretrained(runs) if Path(runs).stem == "pretrained" else tables(runs)))
     return 0
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from ramify.arrays import Singles
@@ -21,6 +22,7 @@ from ramify.files import beside
 from ramify.methods import Trainer
 from ramify.networks.encoder import EncodedInputs
 from ramify.networks.inputs import ImageInputs, channels
+from ramify.networks.resnet import ResNet
 
 TOLERANCE = 1e-4  # of a probability
 BATCHES = (2, 5)  # sizes that are compared; the batch size of the file is free
@@ -91,7 +93,9 @@ class Frozen:
         """Write `path`, .onnx or .pt2, if it answers as the learner does."""
         kinds = {".onnx": _onnx, ".pt2": _torch}
         if path.suffix not in kinds:
-            raise RamifyError(f"{path}: the name must end in .onnx (ONNX) or .pt2 (torch.export)")
+            raise RamifyError(
+                f"{path}: the name must end in .onnx (ONNX), .pt2 (torch.export) or .safetensors (weights)"
+            )
         with beside(path) as temporary, _quiet():
             run = kinds[path.suffix](self.served, self.batches[0], self.labels, temporary)
             for images, answers in zip(self.batches, self.answers, strict=True):
@@ -101,6 +105,21 @@ class Frozen:
                         raise RamifyError(
                             f"{path}: the exported network answers otherwise, by {away:.2g}: not written"
                         )
+
+
+def write_backbone(trainer: Trainer, path: Path) -> None:
+    """The backbone's weights, as `--network.weights` takes them; ResNets in the usual layout, untrimmed."""
+    if not isinstance(trainer.inputs, ImageInputs):
+        raise RamifyError(
+            f"{path}: the network is frozen, or there is none: its weights are those that it began with"
+        )
+    trainer.prepare()
+    model = copy.deepcopy(trainer.model).cpu()
+    model.load_state_dict(trainer.weights())
+    backbone = model.backbone
+    weights = backbone.to_standard() if isinstance(backbone, ResNet) else backbone.state_dict()
+    with beside(path) as temporary:
+        save_file({name: value.clone().contiguous() for name, value in weights.items()}, temporary)
 
 
 def _traced(served: Served, images: Tensor) -> torch.export.ExportedProgram:

@@ -323,10 +323,15 @@ class Learner(Answering, Editable):
 
         Input `images`: uint8 [n, 3, size, size]; outputs `level1`, …: probabilities [n, labels]. The labels
         are in the file's metadata. What is written is compared with `predict_proba` first.
+
+        `.safetensors`: the backbone's weights alone, to begin another network from (`network.weights`).
         """
-        from ramify.learner.export import Frozen
+        from ramify.learner.export import Frozen, write_backbone
 
         with self._trainer.turns:
+            if Path(path).suffix == ".safetensors":
+                write_backbone(self._trainer, Path(path))
+                return
             frozen = Frozen.of(self._trainer)
         frozen.write(Path(path))
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import chain
 from typing import Any
 
 import torch
@@ -13,9 +13,10 @@ from torch import nn
 from ramify.errors import RamifyError
 from ramify.named import blamed, find_named, is_own
 from ramify.networks.efficientnet import EfficientNetLite0, from_published, published_weights
+from ramify.networks.inputs import FeatureInputs
 from ramify.networks.resnet import BLOCKS, ResNet
 from ramify.networks.settings import NetworkSettings
-from ramify.networks.timm_models import TIMM, timm_model, timm_normalisation
+from ramify.networks.timm_models import TIMM, timm_model, timm_normalisation, timm_stages
 from ramify.networks.weights import load_into, read_weights
 from ramify.pixels import IMAGENET_MEAN, IMAGENET_STD, Channels
 
@@ -107,24 +108,30 @@ def freeze(backbone: nn.Module, what: str) -> None:
     """Take the gradient from all of a network, or from its first stages."""
     if what == "none":
         return
-    parts = [backbone] if what == "all" else _parted(backbone, what)[0]
-    for parameter in chain.from_iterable(part.parameters() for part in parts):
+    for parameter in backbone.parameters() if what == "all" else _first(backbone, int(what)):
         parameter.requires_grad = False
 
 
-def _parted(backbone: nn.Module, what: str) -> tuple[list[nn.Module], list[nn.Module]]:
-    """The stages to be frozen, the stem among them, and those after them, some of which must learn."""
-    stages, count = stages_of(backbone), int(what)
-    most = max(n for n, part in enumerate(stages) if any(True for _ in part.parameters()))
+def _first(backbone: nn.Module, count: int) -> list[nn.Parameter]:
+    """The parameters of the stem and of `count` stages; some of those after them must learn."""
+    stages = stages_of(backbone)
+    most = max(n for n, parameters in enumerate(stages) if parameters)
     if count >= most:
         raise RamifyError(
             f"network.freeze is {count}; the network has {most} stages after its stem: freeze fewer, or all"
         )
-    return stages[: count + 1], stages[count + 1 :]
+    return [parameter for parameters in stages[: count + 1] for parameter in parameters]
 
 
-def stages_of(backbone: nn.Module) -> list[nn.Module]:
-    """The parts of a network from the image on: the stem, then the stages."""
+def stages_of(backbone: nn.Module) -> list[list[nn.Parameter]]:
+    """The parameters of a network from the image on: the stem's, then each stage's."""
+    if hasattr(backbone, "group_matcher"):  # as timm has its models know their stages
+        return timm_stages(backbone)
+    return [list(part.parameters()) for part in parts_of(backbone)]
+
+
+def parts_of(backbone: nn.Module) -> list[nn.Module]:
+    """The modules of a network in the order in which they are written down."""
     own = getattr(backbone, "stages", None)
     if callable(own) and not isinstance(own, nn.Module):
         return list(own())
@@ -137,7 +144,9 @@ def stages_of(backbone: nn.Module) -> list[nn.Module]:
     return parts
 
 
-def frozen_and_rest(backbone: nn.Module, settings: NetworkSettings) -> tuple[nn.Module, nn.Module | None]:
+def frozen_and_rest(
+    backbone: nn.Module, settings: NetworkSettings, inputs: FeatureInputs
+) -> tuple[nn.Module, nn.Module | None]:
     """The frozen part, and what comes after it; None where that is to be made for its features."""
     if settings.freeze == "all":
         return backbone, None
@@ -145,11 +154,29 @@ def frozen_and_rest(backbone: nn.Module, settings: NetworkSettings) -> tuple[nn.
         raise RamifyError(
             "network.hidden is for a network that is frozen whole; leave it out, or give --network.freeze all"
         )
-    one_after_another = hasattr(backbone, "stages") or isinstance(backbone, nn.Sequential)
-    if not one_after_another:
+    parts = parts_of(backbone)
+    learns = [any(parameter.requires_grad for parameter in part.parameters()) for part in parts]
+    at = learns.index(True) if True in learns else 0
+    frozen, rest = nn.Sequential(*parts[:at]), nn.Sequential(*parts[at:])
+    if not at or not _same(backbone, nn.Sequential(frozen, rest), inputs):
         raise RamifyError(
             f"{settings.name} cannot be cut after stage {settings.freeze}, for only its own code "
             "knows how its parts follow: give --network.no-encode, or --network.freeze all"
         )
-    frozen, rest = _parted(backbone, settings.freeze)
-    return nn.Sequential(*frozen), nn.Sequential(*rest)
+    return frozen, rest
+
+
+@torch.inference_mode()
+def _same(backbone: nn.Module, parts: nn.Module, inputs: FeatureInputs) -> bool:
+    """Whether a network answers a made-up image as its parts do, one after the other."""
+    image = torch.arange(math.prod(inputs.shape)).mul(7).remainder(256).to(torch.uint8)
+    values, was_training = inputs.ready(image.view(1, *inputs.shape)), backbone.training
+    backbone.eval()
+    try:
+        wanted, found = backbone(values), parts(values)
+        close = 1e-3 * float(wanted.abs().max())
+        return wanted.shape == found.shape and torch.allclose(wanted, found, rtol=0, atol=close)
+    except Exception:  # the network is the user's: its parts need not follow one another at all
+        return False
+    finally:
+        backbone.train(was_training)

@@ -163,7 +163,7 @@ def split_network(
         freeze(backbone, settings.freeze)
     if precision == "auto":
         precision = measured_precision(backbone, inputs, BATCH, torch.device(device))
-    frozen, rest = frozen_and_rest(backbone, settings)
+    frozen, rest = frozen_and_rest(backbone, settings, inputs)
     encoder = Encoder(frozen, inputs, dtype, device, precision)
     if rest is not None and len(encoder.shape) > 1:
         rest = nn.Sequential(nn.Unflatten(1, encoder.shape), rest)

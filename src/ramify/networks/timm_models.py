@@ -41,6 +41,12 @@ def timm_normalisation(name: str) -> tuple[Channels, Channels] | None:
     return None if found is None else (tuple(found.mean), tuple(found.std))
 
 
+def timm_stages(network: Any) -> list[list[nn.Parameter]]:
+    """The parameters of the stem and of each stage, as the network's authors group them."""
+    groups = _timm().models.group_parameters(network, network.group_matcher(coarse=True))
+    return [[network.get_parameter(name) for name in names] for names in groups.values()]
+
+
 def _timm() -> Any:
     """The package, also where torchvision is not installed, or was built for another torch."""
     if "timm" in sys.modules:

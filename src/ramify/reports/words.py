@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ramify.networks.resnet import BLOCKS
 from ramify.networks.settings import FEATURES, NetworkSettings
 from ramify.plural import counted, some
 from ramify.reports.data import RunData
@@ -48,8 +49,10 @@ def mixed_code(runs: Sequence[RunData]) -> str | None:
 
 
 def _network(settings: NetworkSettings) -> str:
-    """Its name and, where it has one, its width."""
-    return settings.name if settings.name == FEATURES else f"{settings.name} × {settings.width:g}"
+    """Its name, the width of a ResNet, and what of it is frozen."""
+    width = f" × {settings.width:g}" if settings.name in BLOCKS else ""
+    frozen = {"none": "", "all": " (frozen)"}.get(settings.freeze, f" (frozen to stage {settings.freeze})")
+    return f"{settings.name}{width}{frozen if settings.name != FEATURES else ''}"
 
 
 def _all(texts: object) -> str:

@@ -23,6 +23,13 @@ NAMES = {
     "pl-fms": "PL-FMS",
     "canopy": "Canopy",
     "pl-fms-t": "PL-FMS-T",
+    "er-ace": "ER-ACE",
+    "er-las": "ER-LAS",
+    "der++": "DER++",
+    "ncm": "NCM",
+    "slda": "SLDA",
+    "ranpac": "RanPAC",
+    "randumb": "RanDumb",
     "oracle": "Oracle",
 }
 
