@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import mean, median
 
 from claims import CARS, DUAL, FLAT, MULTIPLE, SINGLE, Runs, Seeds, Setting, accuracy, levels, shared
-from ramify.reports.data import RunData, finished, load_runs
+from ramify.reports.data import RunData, finished, read_runs
 from ramify.reports.paper import Place, paper_figure, paper_results
 from ramify.reports.statistics import Figure
 from ramify.sweeps.experiments import display_name
@@ -132,7 +132,7 @@ def alone(run: RunData) -> bool:
 def on_features(path: str) -> dict[Setting, dict[tuple[str, bool], Seeds]]:
     """The runs on frozen features by stream, then method and whether its levels are alone."""
     found: dict[Setting, dict[tuple[str, bool], Seeds]] = {stream: defaultdict(dict) for stream in FROZEN}
-    for run, _ in finished(load_runs([path])):
+    for run, _ in finished(read_runs([path])):
         stream = (run.config.dataset, run.config.setup, "single")
         found[stream][run.config.method, alone(run)][run.config.seed] = run
     return found
