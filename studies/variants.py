@@ -96,6 +96,11 @@ def er_mixed_up(settings: Settings, rng: Generators) -> Recipe:
     return replace(METHODS["er"](settings, rng), mix=MixedUp())
 
 
+def canopy_reservoir(settings: Settings, rng: Generators) -> Recipe:
+    """Canopy whose memory is ER's reservoir, not shared between levels."""
+    return replace(METHODS["canopy"](settings, rng), keep=Reservoir(rng["keep"]))
+
+
 class AtNewClasses(Reservoir):
     """A reservoir that does something to the learner whenever a class has come."""
 
