@@ -252,7 +252,7 @@ def test_names_stand_beside_the_numbers_of_the_axis(tmp_path: Path) -> None:
             file.write_text(json.dumps(json.loads(file.read_text("utf-8")) | work), "utf-8")
     (found,) = scenarios(read_runs([tmp_path]))
     for panel in compute_panels(found):
-        rows = re.findall(r'<text x="([\d.]+)" y="[\d.]+" class="t">(ncm|slda)<', panel.body)
+        rows = re.findall(r'<text x="([\d.]+)" y="[\d.]+" class="t">(NCM|SLDA)<', panel.body)
         assert [float(x) >= 34 for x, _ in rows] == [True, True]
 
 
