@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ramify.arrays import AnyInts, Ints, Mask
+from ramify.state import State
 
 
 class Choice(NamedTuple):
@@ -32,6 +33,11 @@ class Sample:
     slot: int = -1  # where it is stored, -1 if it is not
     values: dict[str, Any] = field(default_factory=dict)
     new: bool = True  # not trained on yet
+
+    def state(self) -> State:
+        """All but whether it is new: of those that wait, the latest are."""
+        kept = {name: value for name, value in vars(self).items() if name != "new"}
+        return kept | {"labels": list(self.labels), "values": dict(self.values)}
 
 
 @dataclass(frozen=True)

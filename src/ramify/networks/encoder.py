@@ -152,8 +152,7 @@ def split_network(
     """
     backbone = copy.deepcopy(own)
     if backbone is None:
-        draws = torch.Generator().manual_seed(int(Generators(seed)["network"].integers(2**63)))
-        backbone = build_backbone(settings, draws, inputs.size)
+        backbone = build_backbone(settings, Generators(seed).torch("network"), inputs.size)
         if settings.name in BLOCKS and settings.weights is None:
             log.warning(
                 "%s is frozen with random weights; give --network.weights FILE, or choose efficientnet-lite0",
