@@ -226,7 +226,7 @@ def test_explain_takes_one_image():
 
 def test_explain_looks_at_the_likely_classes_only(monkeypatch):
     one = long_taught(memory_size=60)
-    monkeypatch.setattr("ramify.methods.nearest.AT_MOST", 10)
+    monkeypatch.setattr("ramify.evaluation.nearest.AT_MOST", 10)
     before = one._trainer.cost.images_memory
     assert all(reason.agrees for reason in one.explain(LONG.images[7], k=10))
     assert one._trainer.cost.images_memory == before + 10

@@ -36,8 +36,8 @@ class Sample:
 
     def state(self) -> State:
         """All but whether it is new: of those that wait, the latest are."""
-        kept = {name: value for name, value in vars(self).items() if name != "new"}
-        return kept | {"labels": list(self.labels), "values": dict(self.values)}
+        copied = {"inputs": self.inputs.clone(), "labels": list(self.labels), "values": dict(self.values)}
+        return {name: value for name, value in vars(self).items() if name != "new"} | copied
 
 
 @dataclass(frozen=True)
