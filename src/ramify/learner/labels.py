@@ -103,9 +103,10 @@ def as_pairs(
 
 def with_above(labels: Mapping[int, Label], tree: Taxonomy | None) -> dict[int, Label]:
     """Labels by level, with those above the finest that the tree has; what was given stays as it is."""
-    depth = 0 if tree is None else tree.depth
-    finest = max((h for h in labels if 0 < h <= depth and str(labels[h]) in tree.names(h)), default=0)
-    if tree is None or not finest:
+    if tree is None:
+        return dict(labels)
+    finest = max((h for h in labels if 0 < h <= tree.depth and str(labels[h]) in tree.names(h)), default=0)
+    if not finest:
         return dict(labels)
     kind = type(labels[finest])
     return {h: kind(name) for h, name in enumerate(ancestry(tree, finest, str(labels[finest])), 1)} | dict(
