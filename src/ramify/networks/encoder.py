@@ -154,7 +154,8 @@ def split_network(
         backbone = build_backbone(settings, Generators(seed).torch("network"), inputs.size)
         if settings.name in BLOCKS and settings.weights is None:
             log.warning(
-                "%s is frozen with random weights; give --network.weights FILE, or choose efficientnet-lite0",
+                "%s is frozen with random weights; choose efficientnet-lite0, or give --network.weights FILE "
+                "(`ramify learn --set network.weights=FILE`)",
                 settings.name,
             )
     else:
