@@ -138,12 +138,13 @@ class Workbench(Stateful):
 
     def gather(self, arrivals: Batch, choices: Sequence[Choice]) -> Batch:
         """The batches of some updates, one after the other."""
-        slots = [choice.slots for choice in choices]
-        stored, woven = self.memory.batch(np.concatenate(slots)), []
-        for choice, kept in zip(choices, stored.split(list(map(len, slots))), strict=True):
-            every = np.array_equal(choice.rows, np.arange(len(arrivals)))
-            woven += [arrivals if every else arrivals.take(choice.rows), kept]
-        batch = joined(woven)
+        batch = self.memory.batch(np.concatenate([choice.slots for choice in choices]))
+        if any(len(choice.rows) for choice in choices):
+            places, after = [], len(arrivals)  # of all drawn from memory, which lie behind the arrivals
+            for choice in choices:
+                places += [choice.rows, np.arange(after, after + len(choice.slots))]
+                after += len(choice.slots)
+            batch = joined([arrivals, batch]).take(np.concatenate(places))
         counted = [choice.rehearsed for choice in choices if choice.rehearsed is not None]
         return replace(batch, rehearsed=np.concatenate(counted)) if counted else batch
 

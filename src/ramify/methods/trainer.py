@@ -88,12 +88,11 @@ class Trainer(Askable):
             self._take(self.inputs.take(inputs[part], self.rng).to(self.memory.home), labels[part])
 
     def _take(self, values: Tensor, labels: Sequence[Sequence[Pair]]) -> None:
-        for row, pairs in enumerate(labels):
+        # a copy, for the caller may use its tensor again
+        for own, pairs in zip(values.clone().unbind(), labels, strict=True):
             classes = [self._meet(level, label) for level, label in pairs]
             by_level = sorted(classes, key=lambda cls: int(self.classes.level_of[cls]))
-            # a copy, for the caller may use its tensor again
-            sample = Sample(values[row].clone(), tuple(by_level), classes[0] if classes else -1)
-            self._arrive(sample)
+            self._arrive(Sample(own, tuple(by_level), classes[0] if classes else -1))
 
     def _meet(self, level: int, label: Any) -> int:
         known = self.classes.find(level, label)
@@ -107,11 +106,13 @@ class Trainer(Askable):
     def _arrive(self, sample: Sample) -> None:
         sample.values["sample"] = self.samples
         self.samples += 1
-        self.classes.seen[list(sample.labels)] += 1
+        for cls in sample.labels:
+            self.classes.seen[cls] += 1
         self.credit += self.settings.updates_per_sample
         if self.recipe.keep.arrive(self, sample):
             self.waiting.append(sample)
-            if self.fresh >= self.buffer_size:  # more, after an update that failed
+            # more, after an update that failed
+            if len(self.waiting) >= self.buffer_size and self.fresh >= self.buffer_size:
                 self.flush()
 
     def flush(self) -> None:

@@ -7,7 +7,6 @@ from torch import Tensor
 
 from ramify.arrays import Floats
 from ramify.memory import Batch, Forward, Workbench
-from ramify.networks import cross_entropy
 from ramify.networks.levels import like
 from ramify.training.objectives import CrossEntropy
 
@@ -19,7 +18,6 @@ class Shifted(CrossEntropy):
         """By class; only differences within a level matter."""
         raise TypeError(f"{type(self).__name__} does not say by how much logits are shifted")
 
-    def loss(self, bench: Workbench, forward: Forward) -> Tensor:
-        """The value to differentiate."""
-        shift = like(forward.logits, self.shift(bench, forward.batch).astype(np.float32))
-        return cross_entropy(forward.logits + shift, forward.targets, bench.levels).mean()
+    def compared(self, bench: Workbench, forward: Forward) -> Tensor:
+        """The logits, shifted."""
+        return forward.logits + like(forward.logits, self.shift(bench, forward.batch).astype(np.float32))
