@@ -109,7 +109,7 @@ class Memory(Stateful):
     def batch(self, slots: AnyInts) -> Batch:
         """Stored samples as a batch."""
         return Batch(
-            self._fetch(self["inputs"][torch.from_numpy(slots).to(self.home)]),
+            self._fetch(self["inputs"].index_select(0, torch.from_numpy(slots).to(self.home))),
             self["labels"][slots].astype(np.int64),
             self.classes[slots].astype(np.int64),
             slots,
