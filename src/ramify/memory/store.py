@@ -195,7 +195,7 @@ class Memory(Stateful):
         for name, column in self.columns.items():
             if name != "inputs":
                 self._values[name][slot] = column.fill
-        self.write("inputs", slot, sample.inputs)
+        self._values["inputs"][slot] = sample.inputs  # of the right shape, `_check`
         self.write("labels", slot, sample.labels)
         for name, value in sample.values.items():
             self.write(name, slot, value)

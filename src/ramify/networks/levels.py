@@ -152,4 +152,5 @@ def _log_probabilities(logits: Tensor, targets: Targets, levels: LevelMask) -> T
 
 def like(tensor: Tensor, values: npt.NDArray[np.generic]) -> Tensor:
     """An array as a tensor beside another one."""
-    return torch.from_numpy(values).to(tensor.device, non_blocking=True)
+    found = torch.from_numpy(values)
+    return found if tensor.device.type == "cpu" else found.to(tensor.device, non_blocking=True)
