@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 
 from ramify.memory import Batch, Sample, arrived
+from ramify.memory.batch import Choice
 from ramify.training.augment import Augment
 from ramify.training.cutmix import CutMix
 
@@ -61,18 +62,22 @@ class Ahead:
 
     def _make(self, arrivals: Batch, count: int) -> list[Ready]:
         trainer, rehearse = self.trainer, self.trainer.recipe.rehearse
-        choices, states = [], []
+        lasting = rehearse.alone  # beyond this call: what was drawn may have to be drawn again
+        choices: list[Choice] = []
+        states: list[dict[str, Any]] = []
         for _ in range(count):
-            states.append({"rehearse": rehearse.rng.bit_generator.state})
+            states.append({"rehearse": rehearse.rng.bit_generator.state} if lasting else {})
             choices.append(rehearse.choose(trainer, arrivals, trainer.settings.batch_size))
         batches = trainer.gather(arrivals, choices)
         parts = batches.split([len(choice.rows) + len(choice.slots) for choice in choices])
         learned = all(len(part) > 1 and (part.labels >= 0).any() for part in parts)  # others draw nothing
         if isinstance(trainer.augment, Augment) and learned:
             parts = self._images(trainer.augment, batches, parts, states)
-        numbers = trainer.memory["sample"]
+        numbers = trainer.memory["sample"] if lasting else None
         made = zip(parts, states, strict=True)
-        return [Ready(one, numbers[one.slots[one.slots >= 0]], before) for one, before in made]
+        return [
+            Ready(one, numbers if numbers is None else numbers[one.slots], before) for one, before in made
+        ]
 
     def _images(
         self, augment: Augment, batches: Batch, parts: list[Batch], states: list[dict[str, Any]]
@@ -81,10 +86,11 @@ class Ahead:
         trainer, draws = self.trainer, []
         mix = trainer.mix if type(trainer.mix) is CutMix else None  # another one mixes when it is its turn
         for place, part in enumerate(parts):
-            states[place]["augment"] = trainer.rng["augment"].bit_generator.state
+            if states[place]:  # may have to be drawn again
+                names = ["augment"] if mix is None else ["augment", "cutmix"]
+                states[place] |= {name: trainer.rng[name].bit_generator.state for name in names}
             draws.append(augment.draw(len(part), trainer.rng["augment"], part.rehearsed))
             if mix is not None:
-                states[place]["cutmix"] = trainer.rng["cutmix"].bit_generator.state
                 parts[place] = mix.draw(trainer, part)
         sizes, images = [len(part) for part in parts], augment.together(batches.inputs, draws)
         if mix is not None:  # before they are normalised: bytes are moved faster, and become the same
