@@ -63,9 +63,11 @@ class MixedAcross(CutMix):
     ) -> tuple[Tensor, Targets]:
         """Mix images and what they are compared with."""
         own = batch.classes
-        images, partner, lam = self.mix(images, np.zeros_like(own), bench.rng["cutmix"])
-        if partner is None:
+        mixture = self.choose(np.zeros_like(own), images.shape[2], images.shape[3], bench.rng["cutmix"])
+        partner, _, lam = mixture
+        if partner is None or lam is None:
             return images, targets
+        images = self.paste(images, replace(batch, mixture=mixture))
         rows = np.tile(np.arange(len(own)), 2)
         classes = np.concatenate([own, self.pasted(bench, own, own[partner])])
         return images, Targets(rows, classes[:, None], 2 * np.concatenate([lam, 1 - lam])[:, None])

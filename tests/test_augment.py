@@ -168,6 +168,13 @@ def test_normalize_is_its_formula(seed: int) -> None:
     np.testing.assert_allclose(result.numpy(), expected, atol=1e-5)
 
 
+def mix(cutmix: CutMix, images: torch.Tensor, levels: Any, rng: np.random.Generator) -> Any:
+    """Images, partners and shares."""
+    mixture = cutmix.choose(levels, images.shape[2], images.shape[3], rng)
+    batch = replace(arrived([Sample(image, (0,)) for image in images]), mixture=mixture)
+    return cutmix.paste(images, batch), mixture.partner, mixture.lam
+
+
 @quick
 @given(seeds, st.integers(1, 20), st.integers(1, 12), st.integers(1, 12), st.booleans())
 def test_cutmix_pastes_one_box_a_level(seed: int, n: int, height: int, width: int, whole: bool) -> None:
@@ -175,7 +182,7 @@ def test_cutmix_pastes_one_box_a_level(seed: int, n: int, height: int, width: in
     levels = rng.integers(1, 5, n)
     images = torch.arange(1, n + 1).to(torch.uint8).view(n, 1, 1, 1).repeat(1, 3, height, width)
     images = images if whole else images.float() / 3
-    mixed, partner, lam = CutMix(probability=1).mix(images, levels, rng)
+    mixed, partner, lam = mix(CutMix(probability=1), images, levels, rng)
     assert mixed.dtype == images.dtype
     assert lam.dtype == np.float32
     assert partner is not None
@@ -201,18 +208,17 @@ def test_cutmix_mixes_with_its_probability() -> None:
     levels = np.ones(8, np.int64)
     lams = []
     for _ in range(2000):
-        mixed, partner, lam = CutMix().mix(images, levels, rng)
+        mixed, partner, lam = mix(CutMix(), images, levels, rng)
         if partner is None:
             assert mixed is images
-            assert (lam == 1).all()
+            lam = np.ones(1)
         elif (lam == 1).all():
             assert torch.equal(mixed, images)
         lams.append(lam[0])
     assert abs(np.mean(np.array(lams) < 1) - 0.5) < 0.04
-    mixed, partner, lam = CutMix(probability=0).mix(images, levels, rng)
+    mixed, partner, lam = mix(CutMix(probability=0), images, levels, rng)
     assert mixed is images
     assert partner is None
-    assert (lam == 1).all()
 
 
 LEVELS = [1, 2, 1, 2, 2, 4, 2]  # of classes 0, 1, …; level 3 has none
@@ -246,9 +252,11 @@ def test_samples_with_any_labels_are_mixed_among_those_with_labels_at_the_same_l
     mixed, targets = CutMix(probability=1)(bench, batch, images, plain)
     rows = np.arange(len(labels)) if targets.rows is None else targets.rows
     # the pure part with the same draws says who was whose partner
-    _, partner, lam = CutMix(probability=1).mix(
-        images, level_sets(batch.labels, bench.classes.level_of), Generators(seed)["cutmix"]
-    )
+    bench.rng = Generators(seed)
+    mixture = CutMix(probability=1).draw(bench, batch).mixture
+    assert mixture is not None
+    partner, lam = mixture.partner, mixture.lam
+    assert lam is not None
     assert partner is not None
     for i, own in enumerate(labels):
         other = labels[partner[i]]
@@ -284,14 +292,12 @@ def test_batches_are_augmented_together_as_one_by_one(seed: int, sizes: list[int
         for size in sizes
     ]
     before = bench.rng.state()
-    bench.send = lambda images: images
     draws = [augment.draw(size, bench.rng["augment"]) for size in sizes]
-    together = augment.together(bench, reduce(Batch.join, batches), draws).split(sizes)
+    together = augment.together(reduce(Batch.join, batches).inputs, draws).split(sizes)
     after = bench.rng.state()
     bench.rng.restore(before)
     for batch, made in zip(batches, together, strict=True):
-        assert augment(bench, made) is made.augmented  # and draws nothing
-        assert torch.equal(augment(bench, made), augment(bench, batch))
+        assert torch.equal(made, augment(bench, batch))
     assert bench.rng.state() == after
 
 
@@ -312,6 +318,27 @@ def test_the_more_often_an_image_was_rehearsed_the_more_often_it_is_changed_in_f
     np.testing.assert_allclose(touched, [0, 0.5, 0.9], atol=0.06)
 
 
+class InTurn(CutMix):
+    """Another part than `CutMix`, so that each batch is mixed when its update comes."""
+
+
+@pytest.mark.parametrize("method", ["er", "clib", "canopy"])
+def test_batches_mixed_ahead_learn_what_those_mixed_in_turn_learn(method: str) -> None:
+    rng = np.random.default_rng(1)
+    images = rng.integers(0, 256, (40, 3, 16, 16), np.uint8)
+    labels = [[(1, i % 2)] if i % 3 else [(1, i % 2), (2, i % 5)] for i in range(40)]
+    network = {"name": "tiny_runs:three_layers"}
+    settings = make_settings(memory_size=16, batch_size=8, updates_per_sample=2.5, network=network)
+    states = []
+    for part in (CutMix, InTurn):
+        made = Trainer(METHODS[method], settings, ImageInputs(16))
+        assert isinstance(made.mix, CutMix)
+        made.mix = part(0.7, half=made.mix.half)
+        made.observe(images, labels)
+        states.append(made.state())
+    same(*states)
+
+
 @pytest.mark.parametrize("method", ["er", "clib", "pl-fms", "canopy", "mir", "rm"])
 def test_updates_made_ahead_learn_what_single_ones_learn(
     method: str, monkeypatch: pytest.MonkeyPatch
@@ -322,7 +349,7 @@ def test_updates_made_ahead_learn_what_single_ones_learn(
     network = {"name": "tiny_runs:three_layers"}
     settings = make_settings(memory_size=12, batch_size=8, updates_per_sample=2.5, network=network)
     together, seen = Augment.together, []
-    monkeypatch.setattr(Augment, "together", lambda *a: seen.append(len(a[3])) or together(*a))
+    monkeypatch.setattr(Augment, "together", lambda *a: seen.append(len(a[2])) or together(*a))
     states = []
     for limit in (ahead.BYTES, 0):
         monkeypatch.setattr(ahead, "BYTES", limit)

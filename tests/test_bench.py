@@ -21,6 +21,7 @@ from ramify.bench.features import (
     linear_ratio,
 )
 from ramify.bench.kernel import kernel_cost
+from ramify.bench.learner import predict_start_up
 from ramify.bench.measure import (
     admission,
     checkpoint_share,
@@ -91,6 +92,7 @@ def test_more_work_costs_more() -> None:
 
 def test_the_other_figures_are_of_the_right_size() -> None:
     assert 0 < admission(WORK, 50) < 0.1
+    assert 0.1 < predict_start_up(1) < 60
     assert evaluation_ratio(WORK, 1)["ratio"] > 0.1
     found = checkpoint_share(WORK, 1)
     assert found["bytes"] > 48 * 3 * 32 * 32

@@ -560,3 +560,27 @@ def test_measuring_leaves_the_network_and_all_draws_alone(monkeypatch):
     for trainer in (measured, plain):
         toy.teach(trainer, 0, 12)
     assert same(weights(measured), weights(plain))
+
+
+def test_statistics_are_put_back_by_name_and_nothing_else_sees_how_they_are_kept():
+    model, plain = (make_model(3)[0] for _ in range(2))
+    for one in (model, plain):
+        one.backbone = nn.Sequential(nn.Flatten(), nn.BatchNorm1d(12), nn.Linear(12, 8), nn.BatchNorm1d(8))
+    plain.load_state_dict(model.state_dict())
+    batches = torch.randn(4, 6, 3, 2, 2)
+    for batch in batches[:2]:
+        model.remember_statistics()
+        model(batch), plain(batch)
+    twin, before = copy.deepcopy(model), {n: b.clone() for n, b in model.named_buffers()}
+    model.remember_statistics()
+    model(batches[2])
+    kept = model.before_pass()
+    assert all(torch.equal(kept[name], b) for name, b in before.items() if b.numel())
+    model.recall_statistics()
+    plain(batches[3]), twin(batches[3]), model(batches[3])
+    for name, value in plain.state_dict().items():
+        assert torch.equal(value, model.state_dict()[name]), name
+        assert torch.equal(value, twin.state_dict()[name]), name
+    model.load_state_dict(twin.state_dict())
+    model.remember_statistics()
+    assert all(torch.equal(value, twin.state_dict()[n]) for n, value in model.before_pass().items())

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import statistics
+import subprocess
+import sys
 import threading
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import perf_counter
 
 import numpy as np
+from PIL import Image
 
 from ramify.bench.measure import interleave
 from ramify.bench.workload import MidStream, Workload
@@ -63,6 +70,25 @@ def one_at_a_time(work: Workload, blocks: int = 5, samples: int = 48) -> dict[st
         return (perf_counter() - start) / count
 
     return interleave(run, fit, blocks, samples)
+
+
+def predict_start_up(blocks: int = 5) -> float:
+    """Processor seconds of `ramify predict` on one photo, a process of its own."""
+    times = []
+    with TemporaryDirectory() as folder:
+        learner = Learner("er", image_size=32, device="cpu")
+        pixels = np.random.default_rng(0).integers(0, 256, (2, 3, 32, 32), np.uint8)
+        learner.partial_fit(pixels, [0, 1], 1)
+        model, photo = Path(folder) / "model", Path(folder) / "photo.png"
+        learner.save(model)
+        Image.fromarray(pixels[0].transpose(1, 2, 0)).save(photo)
+        command = [sys.executable, "-m", "ramify", "predict", str(model), str(photo)]
+        for _ in range(blocks):
+            before = os.times()
+            subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+            after = os.times()
+            times.append(sum(after[2:4]) - sum(before[2:4]))  # of children: user and system
+    return statistics.median(times)
 
 
 def waiting(work: Workload, samples: int = 200, images: int = 1) -> dict[str, float]:

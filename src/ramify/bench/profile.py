@@ -79,7 +79,7 @@ def watch_method(clock: Clock, stream: MidStream) -> None:
     clock.watch("gather", trainer.ahead, "batches")
     clock.watch("augment", trainer.augment, "draw", "apply")
     clock.watch("normalise", trainer.inputs, "ready")
-    clock.watch("CutMix", trainer, "mix")
+    clock.watch("CutMix", trainer.mix, "draw", "paste")
     clock.watch("forward", trainer.model, "forward", "remember_statistics", "set_training")
     clock.watch("loss", recipe.minimise, "loss")
     clock.watch("backward", recipe.minimise, "differentiate")

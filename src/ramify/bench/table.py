@@ -19,7 +19,7 @@ from ramify.bench.features import (
     linear_ratio,
 )
 from ramify.bench.kernel import kernel_cost
-from ramify.bench.learner import one_at_a_time
+from ramify.bench.learner import one_at_a_time, predict_start_up
 from ramify.bench.measure import (
     admission,
     checkpoint_share,
@@ -128,6 +128,8 @@ def run_bench(quick: bool, show: Show) -> dict[str, Any]:
     tell(Measured("checkpoints of ewc++ resnet34 every 300 s, share of the time", share, "%", 2, True))
     report["start_up_seconds"] = start_up()
     tell(Measured("ramify --help", report["start_up_seconds"], "s", 0.3, True))
+    report["predict_seconds"] = predict_start_up()
+    tell(Measured("ramify predict on one photo, processor time", report["predict_seconds"], "s", 1.5, True))
     report["peak_bytes"] = learning_memory(small("pl-fms"))
     tell(Measured("peak memory above the dataset", report["peak_bytes"] / 1e6, "MB", 700, True))
     _many_runs(report, tell)

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ramify.arrays import AnyInts, Ints, Mask
+from ramify.arrays import AnyInts, Ints, Mask, Singles
 from ramify.state import State
 
 
@@ -21,6 +21,14 @@ class Choice(NamedTuple):
     rows: AnyInts  # of the arrivals
     slots: AnyInts  # of the stored samples
     rehearsed: AnyInts | None = None  # how often each has been trained on before, where that is counted
+
+
+class Mixture(NamedTuple):
+    """With whom each sample of a batch is mixed, where, and what share stays its own; None: it is not."""
+
+    partner: Ints | None = None
+    box: Mask | None = None  # [n, 1, height, width]
+    lam: Singles | None = None
 
 
 @dataclass
@@ -49,7 +57,10 @@ class Batch:
     classes: Ints  # [n] the class that each counts for, -1 without a label
     slots: AnyInts  # [n] where in memory each is, -1 for those that are not stored
     arrivals: AnyInts  # [n] place among the samples that wait, -1 for those that have been before
-    augmented: Tensor | None = None  # the inputs, where they were augmented ahead of the update
+    ready: Tensor | None = (
+        None  # what the network takes, where it was made ahead: augmented and perhaps mixed
+    )
+    mixture: Mixture | None = None  # known where the batch was mixed ahead, or left unmixed
     rehearsed: AnyInts | None = None  # [n] how often each was drawn from memory before, where that is counted
 
     def __len__(self) -> int:
@@ -76,7 +87,7 @@ class Batch:
             Batch(
                 *(self.inputs[part], self.labels[part], self.classes[part], self.slots[part]),
                 self.arrivals[part],
-                augmented=None if self.augmented is None else self.augmented[part],
+                ready=None if self.ready is None else self.ready[part],
                 rehearsed=None if self.rehearsed is None else self.rehearsed[part],
             )
             for part in parts

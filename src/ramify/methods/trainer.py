@@ -14,7 +14,7 @@ from ramify.change import Change
 from ramify.classes import Classes, Pair, check_labels
 from ramify.errors import RamifyError
 from ramify.hierarchy import Ties
-from ramify.memory import Batch, Forward, Sample, arrived
+from ramify.memory import Batch, Forward, Sample
 from ramify.memory.workbench import Weights
 from ramify.methods.ahead import Ahead
 from ramify.methods.asking import Askable
@@ -119,12 +119,11 @@ class Trainer(Askable):
         """Train on what has arrived since the last update, then let the memory have it."""
         if not self.fresh:
             return
-        arrivals = arrived(self.waiting)
         self.due = self.recipe.rehearse.updates_due(self.credit)
         self.credit = max(0.0, self.credit - self.due)
         labelled = self.memory.size > 0 or any(sample.labels for sample in self.waiting)
         while self.due and labelled:  # else there is nothing to learn yet
-            for batch in self.ahead.batches(arrivals):
+            for batch in self.ahead.batches(self.waiting):
                 self.due -= 1
                 self.update(batch)
         self.due = 0
@@ -152,9 +151,10 @@ class Trainer(Askable):
         targets = Targets.of(batch.labels)
         if not len(targets):  # no label, nothing to learn
             return
-        if batch.augmented is None:
+        ready = batch.ready
+        if ready is None:
             self.ahead.rewind()
-        ready = self.inputs.ready(self.send(self.augment(self, batch)))
+            ready = self.inputs.ready(self.send(self.augment(self, batch)))
         if self.mix is not None:
             ready, targets = self.mix(self, batch, ready, targets)
         self.model.set_training(True)

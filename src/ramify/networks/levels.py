@@ -175,4 +175,5 @@ def _of_level(logits: Tensor, targets: Targets, classes: Tensor, levels: LevelMa
 
 def like(tensor: Tensor, values: npt.NDArray[np.generic]) -> Tensor:
     """An array as a tensor beside another one."""
-    return torch.from_numpy(values).to(tensor.device, non_blocking=True)
+    found = torch.from_numpy(values)
+    return found if tensor.device.type == "cpu" else found.to(tensor.device, non_blocking=True)

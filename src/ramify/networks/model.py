@@ -32,6 +32,7 @@ class Model(nn.Module):
         self.precision = precision
         self._running: list[Tensor] = []
         self._before: list[Tensor] | None = None
+        self._kept: dict[str, Tensor] = {}  # what was remembered, by name
         self._digest: str | None = None
         self._frozen = dict(_frozen(backbone, "backbone."))
         still = {inside for module in self._frozen.values() for inside in module.modules()}
@@ -69,13 +70,31 @@ class Model(nn.Module):
         return self._digest
 
     def remember_statistics(self) -> None:
-        """Keep the running statistics as they are, for a step that may fail (one copy for all of them)."""
+        """Keep the running statistics as they are, for a step that may fail."""
         if self._before is None:
-            self._running = [b for b in self.changing(self.named_buffers()).values() if b.numel()]
-            self._before = [torch.empty_like(b) for b in self._running]
+            self._begin_statistics()
         if self._before:
-            with torch.no_grad():
-                torch._foreach_copy_(self._before, self._running)
+            torch._foreach_copy_(self._before, self._running)
+
+    def _begin_statistics(self) -> None:
+        """Room for what is remembered. A copy costs by the call on the CPU: one tensor a type, with views."""
+        buffers = {n: b for n, b in self.changing(self.named_buffers()).items() if b.numel()}
+        self._running = [b.detach() for b in buffers.values()]
+        self._before = [torch.empty_like(b) for b in self._running]
+        self._kept = dict(zip(buffers, self._before, strict=True))
+        if any(b.device.type != "cpu" or not b.is_contiguous() for b in self._running):
+            return
+        self._running, self._before = [], []
+        for dtype in {b.dtype for b in buffers.values()}:
+            own = {n: b for n, b in buffers.items() if b.dtype == dtype}
+            running = torch.cat([b.detach().reshape(-1) for b in own.values()])
+            self._running.append(running)
+            self._before.append(torch.empty_like(running))
+            sizes = [b.numel() for b in own.values()]
+            parts = (torch.split(joined, sizes) for joined in (running, self._before[-1]))
+            for (name, buffer), now, then in zip(own.items(), *parts, strict=True):
+                buffer.data = now.view(buffer.shape)
+                self._kept[name] = then.view(buffer.shape)
 
     @torch.no_grad()
     def recall_statistics(self, broken: Tensor | None = None) -> None:
@@ -95,10 +114,9 @@ class Model(nn.Module):
 
     def before_pass(self) -> dict[str, Tensor]:
         """A copy of the network as it was before the training pass under way: weights and statistics."""
-        parameters, buffers = self.changing(self.named_parameters()), self.changing(self.named_buffers())
+        parameters = self.changing(self.named_parameters())
         values = {name: value.detach().clone() for name, value in parameters.items()}
-        statistics = [name for name, value in buffers.items() if value.numel()]
-        return values | {n: value.clone() for n, value in zip(statistics, self._before or (), strict=True)}
+        return values | {name: value.clone() for name, value in self._kept.items()}
 
     def renew(self, backbone: nn.Module) -> None:
         """Become a fresh model: the weights of `backbone`, newly drawn heads; what is frozen stays."""

@@ -1,7 +1,7 @@
 """Augmentation of whole uint8 batches: random crop, horizontal flip, AutoAugment."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 
 import numpy as np
 import torch
@@ -82,14 +82,13 @@ class Augment:
 
     def __call__(self, bench: Workbench, batch: Batch) -> Tensor:
         """Augment a batch with fresh choices."""
-        if batch.augmented is not None:
-            return batch.augmented
         return self.apply(batch.inputs, self.draw(len(batch), bench.rng["augment"], batch.rehearsed))
 
-    def together(self, bench: Workbench, batches: Batch, draws: Sequence[Draw]) -> Batch:
-        """Batches one after the other, augmented in one go by the choices of each of them."""
-        joined = Draw(*(np.concatenate([getattr(d, f.name) for d in draws]) for f in fields(Draw)))
-        return replace(batches, augmented=bench.send(self.apply(batches.inputs, joined)))
+    def together(self, images: Tensor, draws: Sequence[Draw]) -> Tensor:
+        """Augment the images of batches one after the other in one go, by the choices of each of them."""
+        return self.apply(
+            images, Draw(*(np.concatenate([getattr(d, f.name) for d in draws]) for f in fields(Draw)))
+        )
 
 
 def as_it_is(bench: Workbench, batch: Batch) -> Tensor:

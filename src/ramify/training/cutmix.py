@@ -1,13 +1,14 @@
 """CutMix (Yun et al., ICCV 2019) among the samples of one level."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ramify.arrays import Ints, Singles
+from ramify.arrays import Ints
 from ramify.memory import Batch, Workbench
+from ramify.memory.batch import Mixture
 from ramify.networks.levels import Targets, level_sets
 from ramify.training.augment import ripe
 
@@ -33,20 +34,26 @@ class CutMix:
         self, bench: Workbench, batch: Batch, images: Tensor, targets: Targets
     ) -> tuple[Tensor, Targets]:
         """Mix the images of a batch, and what they are compared with, among samples of the same levels."""
-        groups = level_sets(batch.labels, bench.classes.level_of)
-        if self.half:
-            mixed = ripe(batch.rehearsed, len(batch), self.half, bench.rng["cutmix"])
-            groups = np.where(mixed, groups, groups.max() + 1 + np.arange(len(batch)))
-        images, partner, lam = self.mix(images, groups, bench.rng["cutmix"])
-        return images, targets if partner is None else targets.mixed(partner, lam)
+        if batch.mixture is None:  # else the images have been mixed ahead
+            batch = self.draw(bench, batch)
+            images = self.paste(images, batch)
+        partner, _, lam = batch.mixture or Mixture()
+        return images, targets if partner is None or lam is None else targets.mixed(partner, lam)
 
-    def mix(
-        self, images: Tensor, levels: Ints, rng: np.random.Generator
-    ) -> tuple[Tensor, Ints | None, Singles]:
-        """Return the images [B, 3, H, W], each one's partner [B] (None: not mixed) and own share λ [B]."""
-        n, _, height, width = images.shape
+    def draw(self, bench: Workbench, batch: Batch) -> Batch:
+        """A batch with the choices for it."""
+        groups, rng = level_sets(batch.labels, bench.classes.level_of), bench.rng["cutmix"]
+        if self.half:
+            mixed = ripe(batch.rehearsed, len(batch), self.half, rng)
+            groups = np.where(mixed, groups, groups.max() + 1 + np.arange(len(batch)))
+        height, width = batch.inputs.shape[2:]
+        return replace(batch, mixture=self.choose(groups, height, width, rng))
+
+    def choose(self, levels: Ints, height: int, width: int, rng: np.random.Generator) -> Mixture:
+        """Each image's partner [B] of the same level, the boxes, and the images' own shares λ [B]."""
+        n = len(levels)
         if rng.random() >= self.probability:
-            return images, None, np.ones(n, np.float32)
+            return Mixture()
         partner = np.arange(n)
         partner[levels.argsort(kind="stable")] = np.lexsort((rng.random(n), levels))
         size = np.array([[height], [width]])
@@ -57,6 +64,12 @@ class CutMix:
         lam = (1 - np.prod(end - start, axis=0) / (height * width)).astype(np.float32)[levels]
         pixel = np.arange(max(height, width))
         rows, columns = ((pixel >= start[..., None]) & (pixel < end[..., None]))[:, levels]
-        box = rows[:, None, :height, None] & columns[:, None, None, :width]
-        others = images.index_select(0, torch.from_numpy(partner).to(images.device))
-        return torch.where(torch.from_numpy(box).to(images.device), others, images), partner, lam
+        return Mixture(partner, rows[:, None, :height, None] & columns[:, None, None, :width], lam)
+
+    def paste(self, images: Tensor, batch: Batch) -> Tensor:
+        """The images [B, 3, H, W] of a batch whose mixture is known, with the boxes of their partners."""
+        mixture = batch.mixture
+        if mixture is None or mixture.partner is None or mixture.box is None:
+            return images
+        others = images.index_select(0, torch.from_numpy(mixture.partner).to(images.device))
+        return torch.where(torch.from_numpy(mixture.box).to(images.device), others, images)

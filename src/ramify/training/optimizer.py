@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from operator import is_
 
 import torch
 from torch import Tensor, nn
@@ -91,8 +92,9 @@ class Optimizer:
 
     def _gradients(self, group: _Group) -> list[Tensor]:
         """Of those of the group's parameters that have one; its lists follow."""
-        moved: list[Tensor] = [p for p in group.trained if p.grad is not None]
-        if len(moved) != len(group.moved) or any(a is not b for a, b in zip(moved, group.moved, strict=True)):
+        found = [(p, gradient) for p in group.trained if (gradient := p.grad) is not None]
+        moved: list[Tensor] = [p for p, _ in found]
+        if len(moved) != len(group.moved) or not all(map(is_, moved, group.moved)):
             for parameter in moved:
                 if parameter not in self._moments:
                     none = torch.zeros((), device=parameter.device)
@@ -104,7 +106,7 @@ class Optimizer:
             group.each = list(group.ages.unbind())  # which grow with it
             for one, age in zip(kept, group.each, strict=True):
                 one["step"] = age
-        return [p.grad for p in moved if p.grad is not None]
+        return [gradient for _, gradient in found]
 
     def follow(self, change: Change) -> None:
         """The moments of rows that became one are their mean."""
