@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -634,6 +635,17 @@ def test_samples_are_taught_by_many_at_once_and_none_is_lost_when_it_is_killed(t
     found = serve_kills.trial(tmp_path, kills=3, clients=4, longest=0.4)
     assert found.same, found
     assert found.learned == found.samples > 0
+
+
+def test_the_reference_computes_on_one_thread_as_the_server_does() -> None:
+    before = torch.get_num_threads()
+    one = reference([0, 1, 2, 3])
+    torch.set_num_threads(2)
+    try:
+        assert same(reference([0, 1, 2, 3]), one)
+        assert torch.get_num_threads() == 1
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_sigterm_saves_and_what_still_waits_is_learned_at_the_next_start(tmp_path: Path) -> None:
