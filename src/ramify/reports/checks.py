@@ -12,8 +12,9 @@ from ramify.arrays import Array
 from ramify.errors import RamifyError
 from ramify.evaluation.anytime import Record
 from ramify.evaluation.own import ALL
+from ramify.runs.config import Config
 from ramify.runs.result import Result
-from ramify.taxonomy import Taxonomy
+from ramify.taxonomy import Taxonomy, builtin_trees, read_taxonomy
 
 PARTS: dict[str, type] = {
     "dataset": dict,
@@ -49,6 +50,30 @@ def moved_tree(tree: Taxonomy, facts: Mapping[str, Any], where: str) -> Taxonomy
         return tree.moved(row[1:] for row in sorted(rows, key=lambda row: row[0])) if rows else tree
     except RamifyError as error:
         raise RamifyError(f"{where}: {error}") from None
+
+
+def told_tree(tree: Taxonomy, facts: Mapping[str, Any], config: Config, where: str) -> Taxonomy:
+    """The tree of a stream, its levels told as those of the dataset's tree that they are.
+
+    Older runs have not written which; where the tree is known by the dataset's name, they are found there.
+    """
+    levels = facts["stream"].get("levels")
+    if levels is None:
+        return tree.numbered(_found(tree, config))
+    if not isinstance(levels, list) or {*map(type, levels)} != {int} or len(levels) != tree.depth:
+        raise RamifyError(
+            f"{where}: no usable 'stream.levels': it must have a number for each level of the tree"
+        )
+    return tree.numbered(levels)
+
+
+def _found(tree: Taxonomy, config: Config) -> tuple[int, ...]:
+    plain = tuple(range(1, tree.depth + 1))
+    if config.taxonomy is not None or config.dataset not in builtin_trees():
+        return plain
+    whole = read_taxonomy(config.dataset)
+    last = tuple(range(whole.depth - tree.depth + 1, whole.depth + 1))
+    return last if last[0] > 0 and whole.restrict(last) == tree else plain
 
 
 def check_record(record: Record, tree: Taxonomy, where: str) -> None:
