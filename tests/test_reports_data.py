@@ -281,6 +281,15 @@ def test_levels_that_do_not_fit_the_tree_are_damage(tmp_path: Path, levels: Any)
         load_run(run)
 
 
+@pytest.mark.parametrize("file", ["result.json", "records.jsonl"])
+def test_levels_told_otherwise_than_by_the_stream_are_damage(tmp_path: Path, file: str) -> None:
+    path = make_run(tmp_path / "run") / file
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    path.write_text("".join(json.dumps(line | {"tree_levels": {"1": 2}}) + "\n" for line in lines))
+    with pytest.raises(RamifyError, match=r"damaged: tree_levels is \{'1': 2\}; its config gives none"):
+        load_run(tmp_path / "run")
+
+
 def test_older_published_runs_tell_the_levels_of_their_dataset_s_tree() -> None:
     """They have not written them; CIFAR-100's tree has five, of which these setups use the last."""
     told: dict[str, set[tuple[int, ...]]] = {}

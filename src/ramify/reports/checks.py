@@ -15,6 +15,7 @@ from ramify.evaluation.own import ALL
 from ramify.runs.config import Config
 from ramify.runs.result import Result
 from ramify.taxonomy import Taxonomy, builtin_trees, read_taxonomy
+from ramify.taxonomy.levels import tree_levels
 
 PARTS: dict[str, type] = {
     "dataset": dict,
@@ -81,6 +82,7 @@ def check_record(record: Record, tree: Taxonomy, where: str) -> None:
     for name in ("accuracy", "classes_seen", "memory", "memory_classes"):
         _levels(where, name, getattr(record, name), tree)
     _own(where, record.metrics, tree)
+    _deeper(where, record.tree_levels, tree)
     if not record.accuracy.keys() <= record.classes_seen.keys():
         raise RamifyError(f"{where}: classes_seen lacks a level of accuracy; both must have the same")
     for level, stored in record.memory_classes.items():
@@ -96,6 +98,7 @@ def check_result(result: Result, tree: Taxonomy, where: str) -> None:
     for name in ("final_accuracy", "auc", "average_accuracy", "forgetting", "balanced_accuracy", "aurc"):
         _levels(where, name, getattr(result, name), tree)
     _own(where, result.metrics, tree)
+    _deeper(where, result.tree_levels, tree)
     severity = result.mistake_severity
     if severity.keys() != {"mistakes", "all"}:
         raise RamifyError(f"{where}: mistake_severity must have 'mistakes' and 'all', and nothing else")
@@ -161,6 +164,13 @@ def _own(where: str, metrics: Mapping[str, Mapping[str, float]], tree: Taxonomy)
         _levels(where, f"metrics.{name:.40}", {key: v for key, v in values.items() if key != ALL}, tree)
         if not all(map(math.isfinite, values.values())):
             raise RamifyError(f"{where}: metrics.{name:.40} has a value that is not a finite number")
+
+
+def _deeper(where: str, told: Mapping[str, int], tree: Taxonomy) -> None:
+    """Older files tell no levels of the dataset's tree."""
+    known = tree_levels(tree.level_numbers)
+    if told and told != known:
+        raise RamifyError(f"{where}: tree_levels is {dict(told)}; its config gives {known or 'none'}")
 
 
 def _levels(where: str, name: str, values: Mapping[str, Any], tree: Taxonomy) -> None:
