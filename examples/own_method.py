@@ -36,9 +36,9 @@ class LevelBalanced(Policy):
     def victim(self, bench: Workbench, newcomer: int) -> int:
         """The slot that a newcomer of this class takes."""
         level_of = bench.classes.level_of
-        stored = bench.memory.counts[: len(level_of)].astype(float)  # by class
-        by_level = np.bincount(level_of[: len(stored)], stored)
-        stored[level_of[: len(stored)] != by_level.argmax()] = -1
+        stored = bench.memory.counted(len(level_of))  # by class
+        by_level = np.bincount(level_of, stored)
+        stored[level_of != by_level.argmax()] = -1
         return int(self.rng.choice(bench.memory.members(int(stored.argmax()))))
 
 

@@ -127,6 +127,20 @@ def test_what_is_said_with_confidence_is_right_as_often():
     )  # 0.625: the half that is told and a quarter of the other
 
 
+def test_no_label_of_a_path_is_surer_than_the_one_above_it():
+    """Level 1 is drawn at random, level 2 is not: its head is sure of labels whose parents nobody knows."""
+    rng = np.random.default_rng(0)
+    toy = Toy.stream(300, levels=(1,), seed=5)
+    told = [{1: f"side {rng.integers(2)}", 2: path[0]} for path in toy.paths]
+    one = learner("er", memory_size=100, ask=1.0, log_size=150)
+    one.partial_fit(toy.images, told)
+    images = Toy.stream(40, levels=(1,), seed=6).images
+    heads, path = one.predict(images, decode="heads"), one.predict(images, decode="path")
+    assert np.mean(heads.confidences[2] > heads.confidences[1]) > 0.9
+    assert (path.confidences[2] <= path.confidences[1]).all()
+    assert not any(one.predict(images, confidence=0.9).labels[2])
+
+
 def test_confidence_needs_a_log():
     images = LONG.images[:2]
     with pytest.raises(RamifyError, match=f"no level has {LEAST} answers in the log yet"):
@@ -226,7 +240,7 @@ def test_explain_takes_one_image():
 
 def test_explain_looks_at_the_likely_classes_only(monkeypatch):
     one = long_taught(memory_size=60)
-    monkeypatch.setattr("ramify.methods.nearest.AT_MOST", 10)
+    monkeypatch.setattr("ramify.evaluation.nearest.AT_MOST", 10)
     before = one._trainer.cost.images_memory
     assert all(reason.agrees for reason in one.explain(LONG.images[7], k=10))
     assert one._trainer.cost.images_memory == before + 10

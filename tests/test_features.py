@@ -120,6 +120,17 @@ def test_features_that_do_not_fit_are_refused(values, words):
         trainer.observe(values, [[(1, "a")]] * len(values))
 
 
+def test_large_features_are_taken_although_their_sum_is_not_finite():
+    inputs = FeatureInputs(3, torch.float16)
+    values = torch.full((4, 3), 6e4, dtype=torch.float16)
+    assert not values.sum().isfinite()
+    inputs.check(values, learned=True)
+    for wrong in (torch.inf, -torch.inf, torch.nan):
+        values[1, 2], values[2, 0] = wrong, -wrong
+        with pytest.raises(RamifyError, match="NaN or infinite"):
+            inputs.check(values, learned=True)
+
+
 def test_features_that_are_not_numbers_get_no_answer():
     learner = Learner("er", features=3)
     learner.partial_fit(features=np.eye(3), labels=["a", "b", "a"], level=1)

@@ -53,6 +53,20 @@ def test_every_consistent_path_lies_in_the_hierarchy(method: str, seed: int) -> 
         assert any(all(row[k : k + 1] == (label,) for k, label in told) for row in rows)
 
 
+def test_labels_above_the_finest_have_their_parents_too() -> None:
+    tree = Taxonomy.from_rows(
+        [(f"{c}", f"{c}.{f}", f"{c}.{f}.{k}") for c in "ab" for f in "xy" for k in "12"]
+    )
+    draws = torch.Generator().manual_seed(0)
+    images = torch.randint(0, 256, (48, 3, SIZE, SIZE), generator=draws, dtype=torch.uint8)
+    ours = learner("er")
+    ours.partial_fit(images, [tree.path(i % tree.leaves) for i in range(48)])
+    found = ours.hierarchy()
+    parents = {path[:2] for path in map(found.path, range(found.leaves)) if len(path) > 1}
+    assert {below for _, below in parents} == set(tree.names(2))
+    assert {above for above, _ in parents} <= set(tree.names(1))
+
+
 def described(model: Path, capsys: pytest.CaptureFixture[str], *more: str) -> str:
     capsys.readouterr()
     assert main(["describe", str(model), "--own-code", *more]) == 0

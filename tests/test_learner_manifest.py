@@ -14,6 +14,7 @@ import threading
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -377,6 +378,30 @@ def test_a_label_that_looks_like_another_is_told_once(photos, caplog):
         "label 'RED' at level 1 is new beside 'red'",
     ]
     assert set(model(folder / "model").labels(1)) == {"red", "Red", "RED"}
+
+
+def test_a_label_that_another_level_has_is_told_once(photos, caplog):
+    folder, lines = photos
+    with caplog.at_level(logging.WARNING, "ramify"):
+        assert learn(folder, [*lines[:5], "5.png,red,2", "6.png,red,2"], "model") == 0
+    told = [record.getMessage().split(":")[0] for record in caplog.records]
+    assert told == ["label 'red' is new at level 2, and level 1 has it"]
+    caplog.clear()
+    with caplog.at_level(logging.WARNING, "ramify"):  # on purpose, and numbers are often used again
+        for names in (("red", "red"), (0, 0)):
+            ours = Learner("naive", image_size=8, network={"name": "resnet18", "width": 0.05})
+            ours.partial_fit(np.zeros((1, 3, 8, 8), np.uint8), [dict(enumerate(names, 1))])
+    assert not caplog.records
+
+
+def test_a_model_is_not_written_among_the_images_and_one_that_goes_on_is_told(photos, capsys):
+    folder, lines = photos
+    assert main(["learn", str(folder / "photos"), "--out", str(folder / "photos" / ".")]) == 2
+    assert "is where the images are; choose another folder for the model" in capsys.readouterr().err
+    assert learn(folder, lines[:9], "model") == 0
+    assert "goes on" not in capsys.readouterr().err
+    assert learn(folder, lines, "model") == 0
+    assert "goes on: canopy, 8 samples so far" in capsys.readouterr().err
 
 
 def test_images_in_a_wrong_place_are_not_passed_over(photos, capsys):

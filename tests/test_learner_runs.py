@@ -10,8 +10,10 @@ import pytest
 
 import ramify
 from ramify import Learner, RamifyError
-from ramify.methods import find_method
+from ramify.memory import Nowhere
+from ramify.methods import METHODS, Method, find_method
 from ramify.methods.settings import NetworkSettings
+from ramify.rehearsal import Nothing
 from tiny_runs import tiny
 
 SMALL = NetworkSettings("resnet18", 0.05)
@@ -60,6 +62,19 @@ def test_sums_go_on_as_if_the_run_had(method, tmp_path, garden):
         atol=1e-6,
     )
     assert ours._trainer.classes.seen.tolist() == whole.trainer.classes.seen.tolist()
+
+
+def test_a_closed_form_method_of_ones_own_need_not_gather_as_ours_do(tmp_path, monkeypatch):
+    """It failed when the run's model was written."""
+
+    def build(settings, rng):
+        return replace(
+            find_method("er")(settings, rng), keep=Nowhere(), rehearse=Nothing(rng["rehearse"]), memory_size=0
+        )
+
+    monkeypatch.setitem(METHODS, "mine", Method("mine", build, closed_form=True))
+    run_of("mine", tmp_path)
+    assert len(Learner.load(tmp_path).labels(1)) > 1
 
 
 @pytest.mark.parametrize(

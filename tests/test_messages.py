@@ -115,10 +115,18 @@ def test_every_option_that_a_message_names_exists_where_it_is_shown() -> None:
         plain = re.sub(r"`ramify [^`]+`", "", text)
         for other in OTHERS:
             plain = plain.replace(other, "")
-        for option in re.findall(r"(?<![\w-])--[a-z][a-z-]*[a-z](?![\w])", plain):
+        for option in re.findall(r"(?<![\w-])--[a-z][a-z-]*(?:\.[a-z-]+)*[a-z](?![\w])", plain):
             prefix = max((key for key in SHOWN_BY if file.startswith(key)), key=len, default=None)
             assert prefix is not None, f"{file} names {option}, but who shows it? Say so in SHOWN_BY: {text}"
             for command in SHOWN_BY[prefix]:
                 assert has(command, option), f"{file}: {command} has no {option}: {text}"
             seen += 1
     assert seen > 20
+
+
+def test_a_setting_that_run_takes_as_an_option_is_named_as_learn_takes_it_too() -> None:
+    """Networks are built by both; of their settings only `run` makes options, such as --network.weights."""
+    found = [text for file, text in messages() if file.startswith("networks/") and "--network." in text]
+    assert len(found) >= 4
+    for text in found:
+        assert re.search(r"`ramify learn --(set network\.\w+=|freeze)", text), text

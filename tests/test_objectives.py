@@ -18,6 +18,7 @@ from ramify.networks import FeatureInputs, Heads, LevelMask, Model, Targets, cro
 from ramify.networks.levels import residuals
 from ramify.randomness import Generators
 from ramify.training.objectives import CrossEntropy
+from ramify.training.priors import Shifted
 
 LEVELS = [1, 2, 1, 2, 2, 4, 2]  # of classes 0, 1, …: met in this order; level 3 has none yet
 
@@ -189,6 +190,59 @@ def pairs(labels):
 
 def plain_loss(logits, labels, levels=LEVELS):
     return torch.stack([own_level(logits[i], c, levels) for i, c in pairs(labels)]).mean()
+
+
+class Leaning(Shifted):
+    """Some classes have a lead."""
+
+    def shift(self, bench, batch):
+        return np.arange(len(bench.classes)) % 3 * 0.7
+
+
+def given(objective, bench, passed):
+    """The loss and what each parameter of the heads is given."""
+    loss = objective.loss(bench, passed)
+    objective.differentiate(bench, loss)
+    found = [p.grad for p in bench.model.heads.parameters()]
+    for parameter in bench.model.parameters():
+        parameter.grad = None
+    return [loss.detach(), *found]
+
+
+@pytest.mark.parametrize("classes", [7, 128, 300])
+@pytest.mark.parametrize("kind", [CrossEntropy, Leaning])
+def test_the_gradient_of_heads_alone_is_to_the_bit_that_of_autograd(kind, classes):
+    class Found(kind):
+        """The same, for all but that its class has a method of its own."""
+
+        def differentiate(self, bench, loss):
+            super().differentiate(bench, loss)
+
+    rng = np.random.default_rng(classes)
+    bench = make_bench(rng.integers(1, 4, classes).tolist())
+    bench.model.backbone.requires_grad_(False)
+    for size in (2, 3, 16, 33, 64):
+        rows = rng.integers(classes, size=size).tolist()
+        objectives = kind(), Found()
+        written, found = (given(one, bench, forward(bench, size, rows)) for one in objectives)
+        assert objectives[0].plain
+        assert not objectives[1].plain
+        assert len(found) == 1 + 2 * -(-classes // 128)
+        assert all(torch.equal(a, b) for a, b in zip(written, found, strict=True))
+
+
+def test_the_gradient_is_found_where_it_cannot_be_written_down():
+    objective, bench = CrossEntropy(), make_bench()
+    bench.model.backbone.requires_grad_(False)
+    objective.loss(bench, forward(bench, 0, LABELS))  # no update was made on it
+    several = given(objective, bench, forward(bench, 1, SEVERAL))
+    passed = forward(bench, 1, SEVERAL)
+    loss = plain_loss(passed.logits, SEVERAL)
+    wanted = torch.autograd.grad(loss, list(bench.model.heads.parameters()))
+    torch.testing.assert_close(several, [loss.detach(), *wanted])
+    bench.model.backbone.requires_grad_(True)
+    objective.differentiate(bench, objective.loss(bench, forward(bench, 1, LABELS)))
+    assert all(p.grad is not None for p in bench.model.parameters())
 
 
 @pytest.mark.parametrize("labels", [LABELS, SEVERAL])

@@ -120,6 +120,31 @@ def test_arrivals_that_are_stored_already_are_not_drawn_again_and_earn_their_imp
     assert 0.6 < (arrivals >= 0).mean() < 1  # the others were replaced within their own stream batch
 
 
+@pytest.mark.parametrize("content", [0, 3, 40])
+def test_batches_of_several_updates_are_those_woven_one_by_one(content):
+    rng = np.random.default_rng(content)
+    arrivals, bench = world(rng, content=content)
+    for slot in range(content):
+        bench.memory.write("labels", slot, (int(bench.memory.classes[slot]), slot % 3)[: 1 + slot % 2])
+    choices = [
+        Choice(np.sort(rng.permutation(8)[:rows]), bench.memory.sample(drawn, rng))
+        for rows, drawn in [(8, 8), (0, 3), (8, 0), (5, 40), (0, 0), (1, 2)]
+    ]
+    gathered = bench.gather(arrivals, choices)
+    sizes = [len(choice.rows) + len(choice.slots) for choice in choices]
+    assert len(gathered) == sum(sizes)
+    for batch, (rows, slots, _) in zip(gathered.split(sizes), choices, strict=True):
+        stored = bench.memory.batch(slots)
+        assert numbers(batch) == [*(200 + rows), *numbers(stored)]
+        assert batch.arrivals.tolist() == [*rows, *(-1,) * len(slots)]
+        assert batch.slots.tolist() == [*arrivals.slots[rows], *slots]
+        assert batch.classes.tolist() == [*arrivals.classes[rows], *stored.classes]
+        labels = [*arrivals.labels[rows].tolist(), *stored.labels.tolist()]
+        assert [[c for c in row if c >= 0] for row in batch.labels.tolist()] == [
+            [c for c in row if c >= 0] for row in labels
+        ]
+
+
 def test_the_first_stream_batch_is_taken_whole():
     arrivals, bench = world(np.random.default_rng(0), samples=8)
     batch = Flexible(np.random.default_rng(0), 1e9).compose(bench, arrivals, 16)
@@ -188,7 +213,7 @@ def test_other_rehearsals_fill_the_batch_and_never_repeat(seed, batch_size):
         assert len(only) == min(batch_size, bench.memory.size) == len(set(only.slots.tolist()))
         assert (only.slots >= 0).all()
         assert not only.arrived.any()
-    assert StreamOnly(rng).compose(bench, arrivals, batch_size) is arrivals
+    assert numbers(StreamOnly(rng).compose(bench, arrivals, batch_size)) == numbers(arrivals)
     assert (StreamOnly(rng).buffer_size(batch_size), MemoryOnly(rng).buffer_size(batch_size)) == (
         batch_size,
         1,

@@ -331,6 +331,31 @@ def test_a_tree_grows_by_a_path() -> None:
     assert grown(tree, [(1, "fruit"), (2, "quince")]).names(2) == ("apple", "saw", "quince")
     with pytest.raises(RamifyError):
         grown(tree, [(1, "tool"), (2, "apple")])  # it stands elsewhere
+    for gap in ([(2, "quince")], [(1, "fruit"), (3, "quince")]):
+        with pytest.raises(
+            RamifyError, match=rf"nothing says what stands above it at level {gap[0][0] % 2 + 1};"
+        ):
+            grown(tree, gap)
+
+
+def test_a_new_label_needs_its_place_in_a_tree_that_was_given(tmp_path: Path) -> None:
+    ours = ramify.Learner("er", image_size=8, network={"name": "resnet18", "width": 0.1}, taxonomy=DEEP)
+    pixels = np.zeros((3, 8, 8), np.uint8)
+    folder = ModelFolder(tmp_path)
+    with folder.locked():
+        service = Service(ours, folder)
+        service.start()
+        told = service.pairs(["car", "quince"], [2, 3])
+        assert told == ((1, "thing"), (2, "car"), (3, "quince"))  # what the tree has above is filled in
+        with pytest.raises(RamifyError, match="new=1 puts a new label into the tree"):
+            Taught(pixels, told).check(service.learner)
+        Taught(pixels, told, grows=True).check(service.learner)
+        with pytest.raises(RamifyError, match="nothing says what stands above it at level 1"):
+            Taught(pixels, service.pairs(["quince"], [3]), grows=True).check(service.learner)
+        service.close()
+
+
+DEEP = Taxonomy.from_rows([("thing", "car", "mini"), ("plant", "fruit", "apple")])
 
 
 # ---- over HTTP
@@ -476,6 +501,9 @@ def test_labels_change_over_http_and_back(served: tuple[Service, int]) -> None:
         ("/learn?label=nobody+knows", image(1), 422, "is not known; a new one needs its level"),
         ("/learn?label=%20&level=1", image(1), 422, "empty, or has spaces"),
         ("/learn?image=gone&label=saw&level=2", None, 404, "send the file"),
+        ("/edit", b"", 400, "empty; send a table with edit"),
+        ("/nothing", b"", 404, "no '/nothing' here; /api describes"),
+        ("/labels", b"", 405, "/labels takes GET, not POST"),
     ],
 )
 def test_what_cannot_be_done_is_one_line(
@@ -484,6 +512,15 @@ def test_what_cannot_be_done_is_one_line(
     found, told = ask(served[1], "POST", path, body)
     assert (found, list(told)) == (status, ["error"])
     assert words in told["error"]
+
+
+def test_a_form_is_refused_with_what_to_send_in_its_place(served: tuple[Service, int]) -> None:
+    kind = "multipart/form-data; boundary=x"
+    status, told = ask(served[1], "POST", "/learn?label=saw&level=2", b"--x\r\n\r\n", Content_Type=kind)
+    assert (status, told["error"]) == (
+        415,
+        "the body is a form; send the file alone: curl --data-binary @photo.jpg",
+    )
 
 
 def test_too_many_pixels_are_refused_before_they_are_decoded(served: tuple[Service, int]) -> None:
@@ -613,6 +650,35 @@ def test_sigterm_saves_and_what_still_waits_is_learned_at_the_next_start(tmp_pat
             time.sleep(0.02)
         assert server.stop(signal.SIGINT) == 0
         assert same(ramify.Learner.load(model, device="cpu"), reference(list(range(12))))
+
+
+def test_a_new_model_is_made_as_learn_makes_it_and_its_options_are_for_it_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from ramify.cli.serve import _learner, _parser
+
+    tree = tmp_path / "tree.csv"
+    tree.write_text("level1,level2\nfruit,apple\nfruit,pear\n")
+    options = ["--network", "resnet18", "--freeze", "all", "--image-size", "16", "--taxonomy", str(tree)]
+    made = _learner(_parser().parse_args([str(tmp_path / "new"), "--new", *options]))
+    assert made.settings.network.name == "resnet18"
+    assert made.settings.network.freeze == "all"
+    assert made.taxonomy is not None
+    assert made.taxonomy.names(2) == ("apple", "pear")
+    learner().save(tmp_path / "old")
+    for option, value in (("--freeze", "all"), ("--taxonomy", str(tree)), ("--method", "er")):
+        assert main(["serve", str(tmp_path / "old"), "--port", str(free_port()), option, value]) == 2
+        assert f"{option} is for a new one; leave it out" in capsys.readouterr().err
+
+
+def test_a_server_that_was_taught_nothing_says_that_there_is_no_model(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import ramify.serve.server as server
+
+    monkeypatch.setattr(server, "serve", lambda *_, **__: None)
+    assert main(["serve", str(tmp_path / "none"), "--new", "--port", str(free_port())]) == 0
+    assert "nothing was learned; there is no model yet" in capsys.readouterr().err
 
 
 def test_mistakes_of_the_command_are_one_line(

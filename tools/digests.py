@@ -3,7 +3,8 @@
     python tools/digests.py before.json             # every method on every setup, a short garden stream
     python tools/digests.py after.json before.json  # the same, and what differs
 
-A digest covers every record but its seconds, the final weights and the answers. It holds on one machine only.
+There is a digest of each field of the records but their seconds, of the final weights, and of each array of
+the answers, so that a field that has come since moves none of the others. They hold on one machine only.
 """
 
 from __future__ import annotations
@@ -57,6 +58,11 @@ def values(array: Any) -> str:
     return hashlib.sha256(f"{array.dtype}{array.shape}".encode() + array.tobytes()).hexdigest()
 
 
+def short(text: str) -> str:
+    """The digest of a text."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
 def digest(name: str, method: str, setup: str, changes: dict[str, Any]) -> tuple[str, dict[str, str]]:
     """Run one and take its fingerprints."""
     import torch
@@ -80,10 +86,10 @@ def digest(name: str, method: str, setup: str, changes: dict[str, Any]) -> tuple
         ]
         weights = load_file(Path(folder) / "model.safetensors")
         answers = load_file(Path(folder) / "predictions.safetensors")
-    said = {"records": hashlib.sha256(json.dumps(records).encode()).hexdigest()[:16]}
-    for kind, arrays in (("weights", weights), ("answers", answers)):
-        parts = "".join(f"{key}{values(arrays[key])}" for key in sorted(arrays))
-        said[kind] = hashlib.sha256(parts.encode()).hexdigest()[:16]
+    fields = dict.fromkeys(key for record in records for key in record)
+    said = {f"records.{key}": short(json.dumps([one.get(key) for one in records])) for key in fields}
+    said |= {f"answers.{key}": short(values(array)) for key, array in answers.items()}
+    said["weights"] = short("".join(f"{key}{values(weights[key])}" for key in sorted(weights)))
     return name, said
 
 
@@ -103,13 +109,17 @@ def main(out: str, before: str | None = None) -> int:
         found = dict(pool.map(digest, *zip(*jobs, strict=True)))
     Path(out).write_text(json.dumps(found, indent=1) + "\n")
     known = json.loads(Path(before).read_text()) if before else {}
+    both = {name: (said, known[name]) for name, said in found.items() if name in known}
     moved = [
         f"{name}: {kind}"
-        for name, said in found.items()
-        for kind in said
-        if name in known and known[name][kind] != said[kind]
+        for name, (now, then) in both.items()
+        for kind in sorted(now.keys() & then)
+        if now[kind] != then[kind]
     ]
+    other = sorted({kind for now, then in both.values() for kind in now.keys() ^ then.keys()})
     print(*moved, f"{len(found)} runs, {len(moved)} digests differ", sep="\n")
+    if other:
+        print(f"in one of both only: {', '.join(other)}")
     return len(moved) > 0
 
 

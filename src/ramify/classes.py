@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,6 +10,8 @@ import numpy as np
 from ramify.arrays import Ints
 from ramify.errors import RamifyError
 from ramify.state import Stateful
+
+Pair = tuple[int, Any]  # level and label
 
 
 class Classes(Stateful):
@@ -103,3 +105,18 @@ class Classes(Stateful):
         self._number = {(level, label): number for number, level, label in self}
         levels = np.unique(self.level_of[self.level_of > 0]).tolist()
         self._of_level = {level: np.flatnonzero(self.level_of == level) for level in levels}
+
+
+def check_labels(labels: Sequence[Sequence[Pair]], count: int) -> None:
+    """Refuse what is not a list of (level, label) pairs for each sample, at different levels."""
+    if len(labels) != count:
+        raise RamifyError(
+            f"{count} samples and {len(labels)} lists of labels were given; each sample needs one"
+        )
+    for pairs in labels:
+        levels = [level for level, _ in pairs]
+        wrong = [h for h in levels if not isinstance(h, int | np.integer) or isinstance(h, bool) or h < 1]
+        if wrong:
+            raise RamifyError(f"level {wrong[0]!r} was given; levels are whole numbers from 1, the coarsest")
+        if len(set(levels)) < len(levels):
+            raise RamifyError(f"a sample has two labels at one level, {pairs}; give one a level")

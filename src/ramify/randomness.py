@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ramify.typed import whole_seed
+
+if TYPE_CHECKING:
+    import torch
 
 
 class Generators:
@@ -30,6 +33,12 @@ class Generators:
         if name not in self._made:
             self._made[name] = self._fresh(name)
         return self._made[name]
+
+    def torch(self, name: str) -> torch.Generator:
+        """A generator of torch's, set by a draw from the one of this name."""
+        import torch  # streams need none
+
+        return torch.Generator().manual_seed(int(self[name].integers(2**63)))
 
     def _fresh(self, name: str, *moment: int) -> np.random.Generator:
         return np.random.default_rng([self.seed, zlib.crc32(name.encode()), *moment])

@@ -35,6 +35,8 @@ def main(argv: list[str]) -> int:
     seconds("--save-every", args.save_every)
     if args.images is not None and args.manifest.is_dir():
         raise RamifyError(f"--images goes with a CSV; {args.manifest} is a folder: leave --images out")
+    if args.out.resolve() == args.manifest.resolve():
+        raise RamifyError(f"--out {args.out} is where the images are; choose another folder for the model")
     folder = ModelFolder(args.out)
     with folder.locked(), Listening(_told) as signals:
         learner = _learner(args, given)
@@ -116,7 +118,7 @@ def _told(what: str) -> str:
 def _learner(args: argparse.Namespace, given: dict[str, Any]) -> Learner:
     """The model in the folder, also a run's, or a new one."""
     from ramify.learner import Learner
-    from ramify.learner.saving import FILE, RUN_FILE, saved_with_own_network
+    from ramify.learner.saving import FILE, RUN_FILE, method_name, saved_with_own_network
     from ramify.taxonomy import read_taxonomy
 
     out, tree, device, own_code = args.out, args.taxonomy, args.device, args.own_code
@@ -138,6 +140,9 @@ def _learner(args: argparse.Namespace, given: dict[str, Any]) -> Learner:
             learner.taxonomy = taxonomy  # it may have grown
         except RamifyError as error:
             raise RamifyError(f"--taxonomy {tree}: {error} in another --out") from None
+    if learner.samples:
+        by = method_name(learner.get_params()["method"])
+        tell(f"the model in {out} goes on: {by}, {counted(learner.samples, 'sample')} so far")
     return learner
 
 

@@ -83,13 +83,13 @@ def lenient(args: argparse.Namespace) -> dict[str, bool]:
     return {name: True for name in LENIENT if getattr(args, name)}
 
 
-def add_own_code(parser: argparse.ArgumentParser) -> None:
-    """What lets a saved model use code of one's own."""
+def add_own_code(parser: argparse.ArgumentParser, more: str = "") -> None:
+    """What lets a saved model use code of one's own; `more` is what else `--network` is for."""
     parser.add_argument("--own-code", action="store_true", help="let the model import your method or network")
     parser.add_argument(
         "--network",
         metavar="package.module:factory",
-        help="the code of a model that was made with a network of your own",
+        help="the code of a model that was made with a network of your own" + more,
     )
 
 

@@ -35,6 +35,7 @@ def main(argv: list[str]) -> int:
     seconds("--save-every", args.save_every)
 
     from ramify.cli.watch import check_free
+    from ramify.learner.saving import FILE
     from ramify.serve.limits import Limits
     from ramify.serve.server import LOOPBACK, serve
 
@@ -64,7 +65,8 @@ def main(argv: list[str]) -> int:
         idle=args.idle or None,
         ready=ready,
     )
-    tell(f"the model is saved in {args.model}")
+    saved = (args.model / FILE).exists()
+    tell(f"the model is saved in {args.model}" if saved else "nothing was learned; there is no model yet")
     return 0
 
 
@@ -83,12 +85,18 @@ def _learner(args: argparse.Namespace) -> Learner:
                 f"{args.model} holds no model; give a folder that `ramify learn` or `ramify run` has "
                 "written, or --new to begin with a model that knows nothing"
             )
-        own = {**NEW, **settings(args.set, None)}
-        return Learner(args.method or "canopy", image_size=args.image_size or 64, device=args.device, **own)
-    if args.method or args.image_size or args.set:
-        raise RamifyError(
-            f"{args.model} holds a model; --method, --image-size and --set are for --new: leave them out"
+        return Learner(
+            args.method or "canopy",
+            image_size=args.image_size or 64,
+            freeze=args.freeze,
+            taxonomy=args.taxonomy,
+            device=args.device,
+            **{**NEW, **settings(args.set, args.network)},
         )
+    for name in ("method", "image_size", "freeze", "taxonomy", "set"):
+        if getattr(args, name):
+            option = name.replace("_", "-")
+            raise RamifyError(f"{args.model} holds a model, and --{option} is for a new one; leave it out")
     return Learner.load(args.model, device=args.device, network=args.network, own_code=args.own_code)
 
 
@@ -139,7 +147,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--device", choices=("auto", "cpu", "cuda", "mps"), default="auto")
     _add_new(parser)
-    add_own_code(parser)
+    add_own_code(parser, "; of a --new model: its network, as in `ramify learn`")
     return parser
 
 
@@ -170,6 +178,12 @@ def _add_new(parser: argparse.ArgumentParser) -> None:
     add("--new", action="store_true", help="begin with a model that knows nothing where MODEL holds none")
     add("--method", help="of a --new model; default canopy")
     add("--image-size", type=int, help="of a --new model; default 64")
+    add(
+        "--freeze",
+        metavar="all|STAGES",
+        help="do not train the --network of a --new model, or its first stages",
+    )
+    add("--taxonomy", help="the tree of a --new model: a file or a name")
     add(
         "--set",
         metavar="NAME=VALUE",

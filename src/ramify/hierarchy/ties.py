@@ -85,13 +85,17 @@ class Ties:
 
 
 def found_tree(bench: Workbench) -> Ties:
-    """The tree in the model's own answers: it is asked about all of its stored samples."""
+    """The tree in the model's own answers: it is asked about all of its stored samples.
+
+    A sample speaks for each of its labels: those above the finest have parents, too.
+    """
     memory, classes = bench.memory, bench.classes
     votes = np.zeros((len(classes),) * 2, np.int32)
     if memory.size:
         answers = bench.examine(np.arange(memory.size)).predictions
-        rows, columns = np.nonzero(answers >= 0)
-        np.add.at(votes, (memory.classes[rows], answers[rows, columns]), 1)
+        for own in memory["labels"][: memory.size].T:
+            rows, columns = np.nonzero((own >= 0)[:, None] & (answers >= 0))
+            np.add.at(votes, (own[rows], answers[rows, columns]), 1)
     return Ties.by_votes(classes, votes)
 
 

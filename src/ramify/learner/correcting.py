@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from torch import Tensor
 
+from ramify.classes import Pair
 from ramify.memory import Batch, Sample, arrived
-from ramify.methods.trainer import Pair
 
 if TYPE_CHECKING:
     from ramify.learner.shared import SharedTrainer

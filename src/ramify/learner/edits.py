@@ -164,7 +164,10 @@ class Editable:
                 raise RamifyError(f"sample {shown(number)} is not stored (any more)")
             inputs = waiting[0]
         if inputs.ndim != 3:
-            raise RamifyError("this learner stores features of images, not the images; there is none to show")
+            raise RamifyError(
+                "this learner stores features of images, not the images, so there is none to show; "
+                "`ramify edit MODEL samples` lists their paths, and `split` takes a CSV of sample and label"
+            )
         found: Pixels = inputs.permute(1, 2, 0).contiguous().cpu().numpy()
         return found
 

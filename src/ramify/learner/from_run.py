@@ -18,6 +18,7 @@ from ramify.files import check_format, fitting
 from ramify.learner.labels import as_levels
 from ramify.learner.saving import RUN_FILE, Opened, refuse_other_weights
 from ramify.methods import find_method, make_settings
+from ramify.methods.closed_form import take_sums
 from ramify.methods.settings import NetworkSettings
 from ramify.named import is_own
 from ramify.networks import build_backbone
@@ -88,8 +89,7 @@ def from_run(kind: type[Learner], given: Opened) -> Learner:
         )
         refuse_other_weights(learner, (about.encoder or {}).get("weights"), path)
         learner._trainer.adopt(arrays, about.classes, about.seen)
-        if sums and learner._trainer.method.closed_form:
-            learner._trainer.recipe.keep.restore({"gathered": {n: v.numpy() for n, v in sums.items()}})
+        take_sums(learner._trainer, sums)
     return learner
 
 

@@ -102,9 +102,11 @@ def as_pairs(
 
 
 def with_above(labels: Mapping[int, Label], tree: Taxonomy | None) -> dict[int, Label]:
-    """Labels by level, with those that the tree has above the finest; what was given stays as it is."""
-    finest = max(labels, default=0)
-    if tree is None or not 0 < finest <= tree.depth or str(labels[finest]) not in tree.names(finest):
+    """Labels by level, with those above the finest that the tree has; what was given stays as it is."""
+    if tree is None:
+        return dict(labels)
+    finest = max((h for h in labels if 0 < h <= tree.depth and str(labels[h]) in tree.names(h)), default=0)
+    if not finest:
         return dict(labels)
     kind = type(labels[finest])
     return {h: kind(name) for h, name in enumerate(ancestry(tree, finest, str(labels[finest])), 1)} | dict(
@@ -141,7 +143,8 @@ def refuse_missing(tree: Taxonomy, classes: Classes) -> None:
 def warn_lookalikes(pairs: list[list[tuple[int, Label]]], classes: Classes) -> None:
     """Warn of a label that is new and differs from a known one in nothing but case, spaces or punctuation.
 
-    Once each, for afterwards it is known. Only without a tree: a tree says what is a label.
+    So, too, of a name that another level has, unless an image has it at both. Once each, for afterwards it is
+    known. Only without a tree: a tree says what is a label.
     """
     fresh = {pair: None for own in pairs for pair in own if classes.find(*pair) is None}
     if not fresh:
@@ -156,6 +159,23 @@ def warn_lookalikes(pairs: list[list[tuple[int, Label]]], classes: Classes) -> N
                 label,
                 level,
                 like,
+            )
+    _warn_of_levels(pairs, fresh, classes)
+
+
+def _warn_of_levels(
+    pairs: list[list[tuple[int, Label]]], fresh: Iterable[tuple[int, Label]], classes: Classes
+) -> None:
+    both = {label for own in pairs for _, label in own if [name for _, name in own].count(label) > 1}
+    levels = {label: level for _, level, label in classes}
+    for level, label in fresh:
+        other = levels.setdefault(label, level)
+        if other != level and isinstance(label, str) and label not in both:
+            log.warning(
+                "label %r is new at level %d, and level %d has it: two classes; if it is one, mend the level",
+                label,
+                level,
+                other,
             )
 
 

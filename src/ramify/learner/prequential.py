@@ -18,8 +18,8 @@ from ramify.state import State, Stateful
 from ramify.typed import shown, whole
 
 if TYPE_CHECKING:
+    from ramify.classes import Pair
     from ramify.methods import Trainer
-    from ramify.methods.trainer import Pair
 
 LEAST = 50  # answers at a level from which its calibration is fitted
 ALARMS = 0.05  # of the samples of known classes, that are taken for new ones

@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
+from ramify.classes import Pair
 from ramify.errors import RamifyError
 from ramify.learner.prequential import PrequentialLog
 from ramify.memory import Batch, Sample
 from ramify.methods import Trainer
-from ramify.methods.trainer import Pair
 from ramify.state import State
 
 

@@ -40,7 +40,7 @@ def limits(trainer: SharedTrainer) -> str:
     for level in classes.levels:
         entries = trainer.log.entries(classes, level)
         if level in worth:
-            most = float(worth[level](entries.probability).max())
+            most = np.floor(100 * worth[level](entries.probability).max()) / 100  # it promises no more
             right = f"right on {entries.right.mean():.0%} of its latest {len(entries.right)} answers"
             told.append(f"level {level} is at most {most:.2f} sure ({right})")
         else:
@@ -63,6 +63,8 @@ def answered(
     for column, level in enumerate(classes.levels):
         if level in worth:
             sure[:, column] = worth[level](picked[:, column])
+    if way in ONE_PATH:  # a right label has right ones above it: none is surer than they are
+        sure = np.where(np.isnan(sure), np.nan, np.fmin.accumulate(sure, axis=1))
     if confidence is not None:
         if way in ONE_PATH:
             kept = np.arange(chosen.shape[1]) < deepest(sure, confidence)[:, None]

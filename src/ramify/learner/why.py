@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from ramify.arrays import Floats, Ints, Pixels
+from ramify.evaluation.nearest import nearest_stored
 from ramify.learner.labels import Label
 from ramify.learner.relabel import remembers
 from ramify.learner.samples import Names
 from ramify.memory.held import Held
-from ramify.methods.nearest import nearest_stored
 
 if TYPE_CHECKING:
     from ramify.methods import Trainer

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ramify.arrays import AnyInts, Ints, Mask
+from ramify.state import State
 
 
 class Choice(NamedTuple):
@@ -32,6 +33,11 @@ class Sample:
     slot: int = -1  # where it is stored, -1 if it is not
     values: dict[str, Any] = field(default_factory=dict)
     new: bool = True  # not trained on yet
+
+    def state(self) -> State:
+        """All but whether it is new: of those that wait, the latest are."""
+        copied = {"inputs": self.inputs.clone(), "labels": list(self.labels), "values": dict(self.values)}
+        return {name: value for name, value in vars(self).items() if name != "new"} | copied
 
 
 @dataclass(frozen=True)
@@ -58,7 +64,7 @@ class Batch:
         """Some of the samples, in the order of `rows`."""
         chosen = torch.from_numpy(rows).to(self.inputs.device)
         others = (self.labels[rows], self.classes[rows], self.slots[rows], self.arrivals[rows])
-        return Batch(self.inputs[chosen], *others)
+        return Batch(self.inputs.index_select(0, chosen), *others)
 
     def split(self, sizes: Sequence[int]) -> list[Batch]:
         """So many of the samples after each other; no value is copied."""
@@ -99,9 +105,10 @@ def arrived(samples: Sequence[Sample]) -> Batch:
     """Samples that wait, as a batch. One whose slot went to a later one is stored no more."""
     holder = {sample.slot: row for row, sample in enumerate(samples)}
     slots = [sample.slot if holder[sample.slot] == row else -1 for row, sample in enumerate(samples)]
+    width = max(1, *(len(sample.labels) for sample in samples))
     return Batch(
         torch.stack([sample.inputs for sample in samples]),
-        _stack([np.array([sample.labels or (-1,)]) for sample in samples]),
+        np.array([sample.labels + (-1,) * (width - len(sample.labels)) for sample in samples]),
         np.array([sample.cls for sample in samples]),
         np.array(slots),
         np.arange(len(samples)),

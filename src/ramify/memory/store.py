@@ -109,7 +109,7 @@ class Memory(Stateful):
     def batch(self, slots: AnyInts) -> Batch:
         """Stored samples as a batch."""
         return Batch(
-            self._fetch(self["inputs"][torch.from_numpy(slots).to(self.home)]),
+            self._fetch(self["inputs"].index_select(0, torch.from_numpy(slots).to(self.home))),
             self["labels"][slots].astype(np.int64),
             self.classes[slots].astype(np.int64),
             slots,
@@ -195,7 +195,7 @@ class Memory(Stateful):
         for name, column in self.columns.items():
             if name != "inputs":
                 self._values[name][slot] = column.fill
-        self.write("inputs", slot, sample.inputs)
+        self["inputs"][slot] = sample.inputs
         self.write("labels", slot, sample.labels)
         for name, value in sample.values.items():
             self.write(name, slot, value)
@@ -205,12 +205,14 @@ class Memory(Stateful):
         """Set the value of one sample; one shorter than the column leaves the rest of its row."""
         if isinstance(self._values[name], Tensor):
             value = torch.as_tensor(value)
-        length = np.shape(value)
-        if length:
-            self.widen(name, length[-1])
-            self._values[name][slot, ..., : length[-1]] = value
+        shape = np.shape(value)
+        if shape:
+            self.widen(name, shape[-1])
+        column = self._values[name]
+        if shape == column.shape[1:]:  # four times as fast as a part of it
+            column[slot] = value
         else:
-            self._values[name][slot] = value
+            column[slot, ..., : shape[-1]] = value
 
     def _join_class(self, slot: int, cls: int) -> None:
         while cls >= len(self._members):

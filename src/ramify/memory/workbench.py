@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar
 
@@ -15,12 +15,12 @@ from ramify.arrays import AnyInts, Array, Floats, Ints, Singles
 from ramify.classes import Classes
 from ramify.memory.batch import Batch, Choice, Sample, joined
 from ramify.memory.readings import Readings
-from ramify.memory.store import Columns, Memory
+from ramify.memory.store import SAMPLE, Columns, Memory
 from ramify.networks.inputs import FeatureInputs
 from ramify.networks.levels import LevelMask, Targets, cross_entropy, like, residuals
 from ramify.networks.model import Model
 from ramify.randomness import Generators
-from ramify.state import Stateful
+from ramify.state import State, Stateful
 
 LOOK = 256  # samples in one pass without gradients
 Weights = dict[str, Tensor]
@@ -88,6 +88,11 @@ class Workbench(Stateful):
         self.due = 0  # updates left in this training call
         self.cost = Cost()
 
+    @property
+    def fresh(self) -> int:
+        """How many of the samples that wait have not been trained on yet; the others are in a window."""
+        return sum(sample.new for sample in self.waiting)
+
     def send(self, values: Tensor) -> Tensor:
         """Values on the device; the host does not wait until they are there (pinned, where that is CUDA)."""
         if values.device.type == self.device.type:
@@ -133,12 +138,13 @@ class Workbench(Stateful):
 
     def gather(self, arrivals: Batch, choices: Sequence[Choice]) -> Batch:
         """The batches of some updates, one after the other."""
-        slots = [choice.slots for choice in choices]
-        stored, woven = self.memory.batch(np.concatenate(slots)), []
-        for choice, kept in zip(choices, stored.split(list(map(len, slots))), strict=True):
-            every = np.array_equal(choice.rows, np.arange(len(arrivals)))
-            woven += [arrivals if every else arrivals.take(choice.rows), kept]
-        batch = joined(woven)
+        batch = self.memory.batch(np.concatenate([choice.slots for choice in choices]))
+        if any(len(choice.rows) for choice in choices):
+            places, after = [], len(arrivals)  # of all drawn from memory, which lie behind the arrivals
+            for choice in choices:
+                places += [choice.rows, np.arange(after, after + len(choice.slots))]
+                after += len(choice.slots)
+            batch = joined([arrivals, batch]).take(np.concatenate(places))
         counted = [choice.rehearsed for choice in choices if choice.rehearsed is not None]
         return replace(batch, rehearsed=np.concatenate(counted)) if counted else batch
 
@@ -154,6 +160,26 @@ class Workbench(Stateful):
                 self.memory.write(name, int(batch.slots[row]), values[row])
             elif batch.arrivals[row] >= 0:
                 self.waiting[batch.arrivals[row]].values[name] = values[row]
+
+    def state(self) -> State:
+        """Everything that the next update depends on, but for the parts of the method."""
+        waiting = {str(place): sample.state() for place, sample in enumerate(self.waiting)}
+        return super().state() | {"cost": asdict(self.cost), "waiting": waiting, "fresh": self.fresh}
+
+    def restore(self, state: State) -> None:
+        """Continue from `state`; older ones have no window, and did not number their samples."""
+        super().restore(state)
+        self.cost = Cost(**state["cost"])
+        waiting = list(state["waiting"].values())
+        trained = len(waiting) - state.get("fresh", len(waiting))
+        self.waiting = [
+            Sample(
+                **sample
+                | {"labels": tuple(sample["labels"]), "values": {"sample": SAMPLE.fill} | sample["values"]},
+                new=place >= trained,
+            )
+            for place, sample in enumerate(waiting)
+        ]
 
 
 def by_row(losses: Singles, labels: Array) -> Floats:

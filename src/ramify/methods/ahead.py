@@ -59,23 +59,28 @@ class Ahead:
     def _make(self, arrivals: Batch, count: int) -> list[Ready]:
         trainer, rehearse = self.trainer, self.trainer.recipe.rehearse
         drawn = trainer.rng["augment"]
+        lasting = rehearse.alone  # beyond this call: what was drawn may have to be drawn again
         choices, chosen = [], []
         for _ in range(count):
-            chosen.append(rehearse.rng.bit_generator.state)
+            chosen.append(rehearse.rng.bit_generator.state if lasting else {})
             choices.append(rehearse.choose(trainer, arrivals, trainer.settings.batch_size))
         sizes = [len(choice.rows) + len(choice.slots) for choice in choices]
-        batches, augmented = trainer.gather(arrivals, choices), [drawn.bit_generator.state] * count
+        batches = trainer.gather(arrivals, choices)
+        augmented = [drawn.bit_generator.state if lasting else {}] * count
         if isinstance(trainer.augment, Augment) and min(sizes) > 1:
             parts = batches.split(sizes)
             if all((part.labels >= 0).any() for part in parts):  # others are not learned, and draw nothing
                 draws = []
                 for place, part in enumerate(parts):
-                    augmented[place] = drawn.bit_generator.state
+                    augmented[place] = drawn.bit_generator.state if lasting else {}
                     draws.append(trainer.augment.draw(len(part), drawn, part.rehearsed))
                 batches = trainer.augment.together(trainer, batches, draws)
-        numbers = trainer.memory["sample"]
+        numbers = trainer.memory["sample"] if lasting else None
         made = zip(batches.split(sizes), chosen, augmented, strict=True)
-        return [Ready(one, numbers[one.slots[one.slots >= 0]], first, then) for one, first, then in made]
+        return [
+            Ready(one, numbers if numbers is None else numbers[one.slots], first, then)
+            for one, first, then in made
+        ]
 
     def _holds(self, ready: Ready) -> bool:
         """Whether the batch is what would be made now."""

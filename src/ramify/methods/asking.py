@@ -10,10 +10,12 @@ import numpy as np
 from torch import Tensor
 
 from ramify.arrays import Floats, Ints
+from ramify.change import Change
 from ramify.hierarchy import Ties, ancestors_in
 from ramify.hierarchy.decode import Said, decode, probability_of, ranking_of
 from ramify.memory.workbench import LOOK, Weights, Workbench
 from ramify.networks.inputs import Values, as_tensor
+from ramify.state import State
 from ramify.taxonomy import Taxonomy
 from ramify.typed import whole
 
@@ -84,6 +86,16 @@ class Askable(Workbench, ABC):
     def know_ties(self, ties: Ties) -> None:
         """Let this be the tree until more is learned."""
         self._ties = (self.updates, self.samples), ties
+
+    def follow(self, change: Change) -> None:
+        """An edit of the labels changes the tree."""
+        super().follow(change)
+        self._ties = None
+
+    def restore(self, state: State) -> None:
+        """Become the learner that gave `state`."""
+        super().restore(state)
+        self._ties = None
 
     def ancestors(self, way: str, tree: Taxonomy | None, by_index: bool = False) -> Ints:
         """Those of each class, where this way to read answers needs them: in a tree, or in the one found."""

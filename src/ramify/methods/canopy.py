@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
+from ramify.arrays import Floats
+from ramify.change import Follow, class_sums
 from ramify.hierarchy import Ties
 from ramify.hierarchy.means import MeanAnswers, ties_of
-from ramify.memory import Forward, Policy, Workbench
+from ramify.memory import Batch, Forward, Policy, Workbench
 from ramify.methods.er import er
 from ramify.methods.recipe import Answer, Recipe, method
 from ramify.methods.settings import Settings
 from ramify.methods.trainer import Trainer
 from ramify.randomness import Generators
 from ramify.rehearsal import Spread
-from ramify.training.priors import LifetimePrior
+from ramify.training.priors import Shifted
 from ramify.typed import NotNegative, Share, Typed, Whole
 
 
@@ -53,6 +56,34 @@ class LevelShares(Policy):
                 largest = inside[stored[inside].argmax()]
                 return int(self.rng.choice(memory.members(int(largest))))
         raise AssertionError("a full memory holds something")
+
+
+class LifetimePrior(Shifted):
+    """log(frequency of the class in recent batches ÷ in the whole stream so far), within its level.
+
+    So the answers have the stream's own prior: neither the newest classes, of which batches are full, nor the
+    rarest, of which a balanced memory is.
+    """
+
+    _state: ClassVar[tuple[str, ...]] = ("recent",)
+    _follows: ClassVar[Mapping[str, Follow]] = {"recent": class_sums}
+
+    def __init__(self, strength: float, memory: float) -> None:
+        super().__init__()
+        self.strength, self.memory = strength, memory
+        self.recent: Floats = np.zeros(0)  # class -> running count in training batches
+
+    def shift(self, bench: Workbench, batch: Batch) -> Floats:
+        """By class."""
+        level_of, seen = bench.classes.level_of, bench.classes.seen
+        self.recent = np.pad(self.recent, (0, len(level_of) - len(self.recent)))
+        labels = batch.labels[batch.labels >= 0]
+        self.recent *= self.memory
+        self.recent += np.bincount(labels, minlength=len(level_of)) * (1 - self.memory)
+        recent, lifetime = self.recent + 1e-3, seen + 1e-3
+        by_level = np.bincount(level_of, recent) / np.maximum(np.bincount(level_of, lifetime), 1e-9)
+        found: Floats = self.strength * np.log(recent / lifetime / by_level[level_of])
+        return found
 
 
 class FoundTree(Answer):

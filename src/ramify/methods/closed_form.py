@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -127,6 +127,19 @@ class Taken(Nowhere):
             features, labels = embedded(bench, labelled)
             bench.cost.images_forward += len(labelled)
             self.gathered.add(features, labels)
+
+
+def sums_of(trainer: Trainer) -> dict[str, torch.Tensor]:
+    """What such a method has gathered, by name, to be taught on with; nothing of any other method."""
+    keep = trainer.recipe.keep
+    state = keep.gathered.state() if isinstance(keep, Taken) else {}
+    return {name: torch.from_numpy(values) for name, values in state.items()}
+
+
+def take_sums(trainer: Trainer, sums: Mapping[str, torch.Tensor]) -> None:
+    """Go on from these, where the method is such a one."""
+    if sums and isinstance(trainer.recipe.keep, Taken):
+        trainer.recipe.keep.gathered.restore({name: values.numpy() for name, values in sums.items()})
 
 
 def embedded(bench: Workbench, samples: Sequence[Sample]) -> tuple[torch.Tensor, Ints]:

@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ramify.arrays import Floats, Mask
 from ramify.memory import Column, Forward, Workbench
 from ramify.memory.store import Columns
 from ramify.methods.er import er
@@ -52,7 +51,8 @@ class DarkExperience(CrossEntropy):
         dark, again = old[: len(old) // 2], old[len(old) // 2 :]
         rows = np.arange(len(batch)) if targets.rows is None else targets.rows
         losses = cross_entropy(logits, targets, bench.levels)
-        weight = _mean_over(np.isin(rows, new)) + self.own.beta * _mean_over(np.isin(rows, again))
+        first, second = (np.isin(rows, part) for part in (new, again))
+        weight = first / max(1, first.sum()) + self.own.beta * (second / max(1, second.sum()))
         loss = (losses * like(losses, weight.astype(np.float32))).sum()
         bench.note(batch, new, "logits", logits.detach().half())
         if len(dark):
@@ -63,12 +63,6 @@ class DarkExperience(CrossEntropy):
             apart = torch.where(kept, now - then.nan_to_num(), 0.0)
             loss = loss + self.own.alpha * apart.square().sum() / kept.sum().clamp(min=1)
         return loss
-
-
-def _mean_over(chosen: Mask) -> Floats:
-    """Weights with which a sum becomes the mean of those chosen."""
-    found: Floats = chosen / max(1, chosen.sum())
-    return found
 
 
 @method("der++", settings=DerSettings)

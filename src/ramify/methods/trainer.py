@@ -2,48 +2,33 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from ramify.allocator import keep_buffers
 from ramify.change import Change
-from ramify.classes import Classes
+from ramify.classes import Classes, Pair, check_labels
 from ramify.errors import RamifyError
 from ramify.hierarchy import Ties
-from ramify.memory import Batch, Column, Forward, Sample, arrived
-from ramify.memory.store import SAMPLE, Columns
-from ramify.memory.workbench import Cost, Weights
+from ramify.memory import Batch, Forward, Sample, arrived
+from ramify.memory.workbench import Weights
 from ramify.methods.ahead import Ahead
 from ramify.methods.asking import Askable
+from ramify.methods.build import changes_of, columns_of, new_backbone, new_model
 from ramify.methods.guard import EVERY, Guard
 from ramify.methods.recipe import Method
 from ramify.methods.settings import Settings
-from ramify.networks import (
-    FeatureInputs,
-    Heads,
-    ImageInputs,
-    Model,
-    Targets,
-    build_backbone,
-    feature_backbone,
-    feature_size,
-)
+from ramify.networks import FeatureInputs, Targets
 from ramify.networks.inputs import Values
-from ramify.networks.precision import measured_precision
 from ramify.randomness import Generators
 from ramify.state import State, moved
-from ramify.training.augment import as_it_is, one_view
 from ramify.training.averaging import Average
-from ramify.training.cutmix import CutMix
 from ramify.training.optimizer import Optimizer
 
-Pair = tuple[int, Any]  # level and label
 TAKEN = 32  # samples that are made ready to be kept at a time
 
 
@@ -51,7 +36,6 @@ class Trainer(Askable):
     """A method at work. `observe` takes what arrives; `predict` answers at every level met so far."""
 
     _state: ClassVar[tuple[str, ...]] = (*Askable._state, "credit", "optimizer", "average")
-    columns: ClassVar[Columns] = {"sample": SAMPLE}  # kept with each sample, whatever the method
 
     def __init__(
         self,
@@ -63,44 +47,21 @@ class Trainer(Askable):
         network: nn.Module | None = None,
     ) -> None:
         keep_buffers()
-        self.method, self.settings, self._template = method, settings, network
+        self.method, self._template = method, network
         rng = Generators(seed)
         self.recipe = recipe = method(settings, rng)
-        backbone = self._backbone(rng, inputs)
-        heads = Heads(feature_size(backbone, inputs), rng["heads"])
-        columns = {"inputs": Column(*inputs.kept), **self.columns}
-        for part in recipe.parts().values():
-            columns |= getattr(part, "columns", {})
         device = torch.device(device)
-        size = settings.memory_size if recipe.memory_size is None else recipe.memory_size
-        precision = settings.precision
-        if precision == "auto":
-            precision = measured_precision(backbone, inputs, settings.batch_size, device)
-        self.settings = dataclasses.replace(settings, precision=precision)  # what is restored keeps it
-        model = Model(backbone, heads, precision).to(device)
         home = torch.device("cpu") if settings.memory_device == "host" else device
-        super().__init__(model, Classes(), inputs, size, columns, rng, device, home)
+        size = settings.memory_size if recipe.memory_size is None else recipe.memory_size
+        model = new_model(recipe, settings, inputs, rng, device, network)
+        self.settings = dataclasses.replace(settings, precision=model.precision)  # auto: as measured
+        super().__init__(model, Classes(), inputs, size, columns_of(recipe, inputs), rng, device, home)
         self.optimizer, self.guard, self.ahead = self._new_optimizer(), Guard(self), Ahead(self)
         self.average = Average(method.average if settings.average is None else settings.average)
-        self.augment, self.mix = recipe.augment or as_it_is, recipe.mix
-        if isinstance(inputs, ImageInputs):
-            self.augment = recipe.augment or settings.augment.made(recipe.ripe)
-            self.mix = recipe.mix or CutMix(settings.augment.cutmix, half=recipe.ripe)
-        elif inputs.views:
-            self.augment = recipe.augment or one_view
+        self.augment, self.mix = changes_of(recipe, settings, inputs)
         self.buffer_size = recipe.rehearse.buffer_size(settings.batch_size)
         self.credit = 0.0  # updates not made yet
         self.pause: Callable[[], None] = lambda: None  # called between the updates of long training
-
-    def _backbone(self, rng: Generators, inputs: FeatureInputs) -> nn.Module:
-        """A backbone with fresh weights, the user's own or one built by name, as the method uses it."""
-        if self._template is not None:
-            backbone = copy.deepcopy(self._template)
-        else:
-            draws = torch.Generator().manual_seed(int(rng["network"].integers(2**63)))
-            build = build_backbone if isinstance(inputs, ImageInputs) else feature_backbone
-            backbone = build(self.settings.network, draws, inputs.size)
-        return backbone if self.recipe.features is None else self.recipe.features(backbone, inputs)
 
     def _new_optimizer(self) -> Optimizer:
         return Optimizer(self.model, self.settings.network.lr_factor)
@@ -108,16 +69,11 @@ class Trainer(Askable):
     def renew(self) -> None:
         """Forget all that the network has learned; memory stays."""
         self.guard.read()
-        self.model.renew(self._backbone(self.rng, self.inputs))
+        self.model.renew(new_backbone(self.recipe, self.settings, self.inputs, self.rng, self._template))
         self.optimizer = self._new_optimizer()
         self.average = Average(self.average.decay)
 
     # ---- learning
-
-    @property
-    def fresh(self) -> int:
-        """How many of the samples that wait have not been trained on yet; the others are in a window."""
-        return sum(sample.new for sample in self.waiting)
 
     def observe(self, inputs: Values, labels: Sequence[Sequence[Pair]]) -> None:
         """Learn from samples in the order in which they arrive.
@@ -132,12 +88,11 @@ class Trainer(Askable):
             self._take(self.inputs.take(inputs[part], self.rng).to(self.memory.home), labels[part])
 
     def _take(self, values: Tensor, labels: Sequence[Sequence[Pair]]) -> None:
-        for row, pairs in enumerate(labels):
+        # a copy, for the caller may use its tensor again
+        for own, pairs in zip(values.clone().unbind(), labels, strict=True):
             classes = [self._meet(level, label) for level, label in pairs]
             by_level = sorted(classes, key=lambda cls: int(self.classes.level_of[cls]))
-            # a copy, for the caller may use its tensor again
-            sample = Sample(values[row].clone(), tuple(by_level), classes[0] if classes else -1)
-            self._arrive(sample)
+            self._arrive(Sample(own, tuple(by_level), classes[0] if classes else -1))
 
     def _meet(self, level: int, label: Any) -> int:
         known = self.classes.find(level, label)
@@ -151,11 +106,13 @@ class Trainer(Askable):
     def _arrive(self, sample: Sample) -> None:
         sample.values["sample"] = self.samples
         self.samples += 1
-        self.classes.seen[list(sample.labels)] += 1
+        for cls in sample.labels:
+            self.classes.seen[cls] += 1
         self.credit += self.settings.updates_per_sample
         if self.recipe.keep.arrive(self, sample):
             self.waiting.append(sample)
-            if self.fresh >= self.buffer_size:  # more, after an update that failed
+            # more, after an update that failed
+            if len(self.waiting) >= self.buffer_size and self.fresh >= self.buffer_size:
                 self.flush()
 
     def flush(self) -> None:
@@ -252,55 +209,18 @@ class Trainer(Askable):
         self.optimizer.follow(change)
         for part in self.recipe.parts().values():
             part.follow(change)
-        self._ties = None
 
     def state(self) -> State:
         """Everything that the next update depends on."""
         self.guard.read()
         self.ahead.rewind()
-        waiting = {
-            str(place): {
-                "inputs": sample.inputs,
-                "labels": list(sample.labels),
-                "cls": sample.cls,
-                "slot": sample.slot,
-                "values": dict(sample.values),
-            }
-            for place, sample in enumerate(self.waiting)
-        }
-        parts = {name: part.state() for name, part in self.recipe.parts().items()}
-        own = {"cost": dataclasses.asdict(self.cost), "waiting": waiting, "fresh": self.fresh}
-        return super().state() | own | parts
+        return super().state() | {name: part.state() for name, part in self.recipe.parts().items()}
 
     def restore(self, state: State) -> None:
         """Become the learner that gave `state`, to the bit."""
         self.readings.fetch()  # for what was here before
         self.guard, self.ahead = Guard(self), Ahead(self)
-        older = {"average": self.average.state(), "fresh": len(state["waiting"])}  # did not have these
-        state = older | moved(state, self.device)
+        state = {"average": self.average.state()} | moved(state, self.device)  # older ones have none
         super().restore(state)
-        self.cost, self._ties = Cost(**state["cost"]), None
         for name, part in self.recipe.parts().items():
             part.restore(state[name])
-        self.waiting = [
-            Sample(**{**sample, "labels": tuple(sample["labels"])}) for sample in state["waiting"].values()
-        ]
-        for sample in self.waiting:
-            sample.values.setdefault("sample", SAMPLE.fill)  # what older runs did not number
-        for sample in self.waiting[: len(self.waiting) - state["fresh"]]:  # the latest are the new ones
-            sample.new = False
-
-
-def check_labels(labels: Sequence[Sequence[Pair]], count: int) -> None:
-    """Refuse what is not a list of (level, label) pairs for each sample, at different levels."""
-    if len(labels) != count:
-        raise RamifyError(
-            f"{count} samples and {len(labels)} lists of labels were given; each sample needs one"
-        )
-    for pairs in labels:
-        levels = [level for level, _ in pairs]
-        wrong = [h for h in levels if not isinstance(h, int | np.integer) or isinstance(h, bool) or h < 1]
-        if wrong:
-            raise RamifyError(f"level {wrong[0]!r} was given; levels are whole numbers from 1, the coarsest")
-        if len(set(levels)) < len(levels):
-            raise RamifyError(f"a sample has two labels at one level, {pairs}; give one a level")

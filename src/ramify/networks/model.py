@@ -41,12 +41,7 @@ class Model(nn.Module):
 
     def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         """Features [n, f] and logits [n, classes] of inputs that are ready."""
-        if self.precision == "bf16":
-            with torch.autocast(inputs.device.type, dtype=torch.bfloat16):
-                features = self.backbone(inputs)
-            features = features.float()
-        else:
-            features = self.backbone(inputs)
+        features = computed(self.backbone, inputs, self.precision)
         return features, self.heads(features)
 
     def set_training(self, mode: bool) -> None:
@@ -128,6 +123,16 @@ class Model(nn.Module):
         if state.get("frozen") not in (None, self.frozen_digest()):
             raise RamifyError("the frozen weights are not those that it was trained on: give the same ones")
         self.load_state_dict(there | state["weights"])
+
+
+def computed(module: nn.Module, inputs: Tensor, precision: Precision) -> Tensor:
+    """What a network makes of inputs that are ready: computed in this precision, and fp32 again after it."""
+    if precision == "fp32":
+        found: Tensor = module(inputs)
+        return found
+    with torch.autocast(inputs.device.type, dtype=torch.bfloat16):
+        found = module(inputs)
+    return found.float()
 
 
 def _switched_by_flag(module: nn.Module) -> bool:

@@ -27,7 +27,8 @@ def timm_model(name: str, arguments: dict[str, Any], pretrained: bool) -> nn.Mod
     except Exception as error:
         words = f"{type(error).__name__}: {error}".partition("\n")[0]
         hint = (
-            "; without a download give --network.weights FILE, or --network.args '{\"pretrained\": false}'"
+            "; without a download give --network.weights FILE, or --network.args '{\"pretrained\": false}' "
+            "(`ramify learn --set network.weights=FILE`)"
             if chosen["pretrained"]
             else ""
         )

@@ -51,7 +51,7 @@ class Rehearsal(Stateful):
 
     def fill(self, bench: Workbench, arrivals: Batch, rows: AnyInts, batch_size: int) -> Choice:
         """These arrivals, and other samples drawn from memory up to the size of the batch."""
-        slots = arrivals.slots[rows]
+        slots = arrivals.slots if len(rows) == len(arrivals) else arrivals.slots[rows]
         stored = slots[slots >= 0]
         return Choice(rows, bench.memory.sample(batch_size - len(rows), self.rng, stored))
 

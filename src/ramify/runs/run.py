@@ -18,6 +18,7 @@ from ramify.errors import RamifyError
 from ramify.evaluation.anytime import Evaluation, Evaluator, Record
 from ramify.evaluation.own import find_metrics
 from ramify.methods import Trainer, find_method
+from ramify.methods.closed_form import sums_of
 from ramify.networks import ImageInputs
 from ramify.runs.answers import take
 from ramify.runs.config import Config
@@ -272,14 +273,7 @@ class Run:
         }
         self.trainer.prepare()
         weights = {n: value.detach().cpu().contiguous() for n, value in self.trainer.weights().items()}
-        return weights | self._sums(), about
-
-    def _sums(self) -> dict[str, torch.Tensor]:
-        """What a method in closed form has gathered: it can be taught on by it."""
-        if not self.trainer.method.closed_form:
-            return {}
-        gathered: State = self.trainer.recipe.keep.state()["gathered"]
-        return {f"{SUMS}{name}": torch.from_numpy(values) for name, values in gathered.items()}
+        return weights | {f"{SUMS}{n}": value for n, value in sums_of(self.trainer).items()}, about
 
     def _takes(self) -> dict[str, object]:
         """What the network takes: images, by way of an encoder or not, or features."""

@@ -9,8 +9,8 @@ import numpy as np
 
 from ramify.arrays import Ints
 from ramify.evaluation.metrics import farthest, mistake_heights
+from ramify.evaluation.nearest import nearest_stored
 from ramify.memory.held import Held
-from ramify.methods.nearest import nearest_stored
 from ramify.networks.inputs import as_tensor
 
 if TYPE_CHECKING:

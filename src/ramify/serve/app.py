@@ -80,7 +80,19 @@ def make_app(service: Service, hosts: tuple[str, ...] = LOCAL, token: str | None
         *(("GET", path, page(name)) for path, name in PAGES.items()),
     ]
     gate = Gate(service, hosts, token)
-    return Starlette(routes=[Route(path, gate(path, one), methods=[how]) for how, path, one in made])
+    return Starlette(
+        routes=[Route(path, gate(path, one), methods=[how]) for how, path, one in made],
+        exception_handlers={404: _no_door, 405: _no_door},
+    )
+
+
+async def _no_door(request: Request, error: Any) -> Response:
+    """What is not described: another path, or another method."""
+    path, headers = request.url.path, {**HEADERS, **(error.headers or {})}
+    if error.status_code == 404:
+        return failure(404, f"there is no {shown(path)} here; /api describes what there is", headers)
+    allowed = " or ".join(sorted(set(headers["Allow"].split(", ")) - {"HEAD"}))
+    return failure(405, f"{path} takes {allowed}, not {request.method}", headers)
 
 
 class Gate:
@@ -246,10 +258,12 @@ class Doors:
             if question is None:
                 raise Refused(404, f"no image {name!r:.40} is kept any more; send the file")
             return question.pixels
-        body = await self._body(request)
+        body = await self._body(request, "an image file")
+        if request.headers.get("content-type", "").startswith("multipart/"):
+            raise Refused(415, "the body is a form; send the file alone: curl --data-binary @photo.jpg")
         return await run_in_threadpool(self._decoded, body)
 
-    async def _body(self, request: Request) -> bytes:
+    async def _body(self, request: Request, wanted: str) -> bytes:
         most, parts, size = self.service.limits.bytes, [], 0
         length = request.headers.get("content-length", "")
         if length.isdecimal() and int(length) > most:
@@ -262,7 +276,7 @@ class Doors:
                 raise Refused(413, f"the body has more than {most:,} bytes", Connection="close")
             parts.append(part)
         if not size:
-            raise Refused(400, "the body is empty; send an image file in it")
+            raise Refused(400, f"the body is empty; send {wanted} in it")
         return b"".join(parts)
 
     def _decoded(self, body: bytes) -> Pixels:
@@ -304,7 +318,7 @@ class Doors:
     async def edit(self, request: Request) -> Response:
         """A change of labels, when its turn in the journal has come."""
         try:
-            what = json.loads(await self._body(request))
+            what = json.loads(await self._body(request, "a table with edit, level, label, …"))
         except (ValueError, RecursionError):
             raise Refused(400, "the body is no JSON; send a table with edit, level, label, …") from None
         if not isinstance(what, dict):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -40,10 +41,16 @@ class Taught:
         """Refuse what cannot be learned."""
         as_ids(None if self.key is None else [self.key], 1)
         as_source(self.source)
-        tree = None if self.grows else learner.taxonomy
-        as_pairs([dict(self.labels)], None, learner._trainer.classes, tree)
-        if self.grows and learner.taxonomy is not None:
-            grown(learner.taxonomy, self.labels)
+        tree, told = learner.taxonomy, [dict(self.labels)]
+        if tree is None or self.grows:
+            as_pairs(told, None, learner._trainer.classes, None)
+            if tree is not None:
+                grown(tree, self.labels)
+            return
+        try:
+            as_pairs(told, None, learner._trainer.classes, tree)
+        except RamifyError as error:
+            raise RamifyError(f"{error} (new=1 puts a new label into the tree)") from None
 
     def entry(self) -> JournalEntry:
         """As the journal keeps it."""
@@ -125,9 +132,15 @@ def command(entry: JournalEntry, image_size: int) -> Command:
     return Taught(pixels, labels, about["key"], about["grows"], about["source"], about.get("corrects", False))
 
 
-def grown(tree: Taxonomy, labels: Iterable[tuple[int, Label]]) -> Taxonomy:
+def grown(tree: Taxonomy, labels: Sequence[tuple[int, Label]]) -> Taxonomy:
     """The tree with a path, which must begin at level 1 and skip none; as it is where it has the path."""
-    path = [str(label) for _, label in labels]
+    path, levels = [str(label) for _, label in labels], [level for level, _ in labels]
+    if levels != list(range(1, len(path) + 1)):
+        lacks = next(level for level in count(1) if level not in levels)
+        raise RamifyError(
+            f"{path[-1]!r} (level {levels[-1]}) is to be put into the tree, and nothing says what stands "
+            f"above it at level {lacks}; send those labels too"
+        )
     rows = [tree.path(leaf) for leaf in range(tree.leaves)]
     if any(list(row[: len(path)]) == path for row in rows):
         return tree

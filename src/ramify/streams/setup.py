@@ -80,17 +80,10 @@ class Setup:
 SETUPS: dict[str, Setup] = {}
 
 
-def setup(
-    name: str,
-    *,
-    levels: int | None,
-    tasks: Tasks | int,
-    check: CheckTasks = any_number,
-    settings: type[Typed] | None = None,
-    fixed: Typed | None = None,
-    moves: Moving | None = None,
-) -> Callable[[Arrive], Setup]:
-    """Register a setup, whose arrivals the decorated function gives; see `Setup`. `tasks` may be a number.
+def setup(name: str, *, tasks: Tasks | int, **facts: Any) -> Callable[[Arrive], Setup]:
+    """Register a setup, whose arrivals the decorated function gives; see `Setup` for the facts.
+
+    `tasks` may be a number.
 
     >>> @setup("mine", levels=None, tasks=lambda tree, settings: tree.depth)      # doctest: +SKIP
     ... def mine(leaves, tree, rng, tasks, settings):
@@ -102,7 +95,7 @@ def setup(
         if known is not None and known.arrivals.__module__.startswith("ramify."):
             raise RamifyError(f"the setup {name!r} is ramify's own: give yours another name")
         count: Tasks = (lambda tree, own: tasks) if isinstance(tasks, int) else tasks
-        SETUPS[name] = Setup(name, levels, count, arrivals, check, settings, fixed, moves)
+        SETUPS[name] = Setup(name, tasks=count, arrivals=arrivals, **facts)
         return SETUPS[name]
 
     return register

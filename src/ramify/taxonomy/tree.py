@@ -93,11 +93,11 @@ class Taxonomy:
 
     def numbered(self, numbers: Sequence[int]) -> Taxonomy:
         """The same tree, told as these levels of a deeper one; below 0, counted from the end of each leaf."""
-        if len(numbers) != self.depth:
-            raise RamifyError(
-                f"{counted(len(numbers), 'number')} for {counted(self.depth, 'level')}: give one a level"
-            )
-        return Taxonomy(self._names, self._classes, self.leaf_attributes, numbers)
+        given = tuple(numbers) if isinstance(numbers, Sequence) else ()
+        if len(given) != self.depth or not all(isinstance(number, int | np.integer) for number in given):
+            expected = f"a whole number for each of {counted(self.depth, 'level')}"
+            raise RamifyError(f"numbers of levels are {shown(numbers)}; expected {expected}")
+        return Taxonomy(self._names, self._classes, self.leaf_attributes, given)
 
     @property
     def nodes(self) -> int:

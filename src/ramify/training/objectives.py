@@ -6,19 +6,46 @@ from torch import Tensor
 
 from ramify.memory import Forward, Workbench
 from ramify.networks import cross_entropy
+from ramify.networks.levels import with_gradient
 from ramify.state import Stateful
 
 
 class CrossEntropy(Stateful):
-    """Mean over the batch of each sample's cross-entropy on its own level's head, over the classes seen."""
+    """Mean over the batch of each sample's cross-entropy on its own level's head, over the classes seen.
+
+    Where only the heads learn, from features as they are, the gradient is written down, which spares a sixth
+    of an update.
+    """
+
+    _written: tuple[Tensor, Tensor] | None = None  # features, and the gradient by the logits
 
     def __init__(self, clip: float | None = None) -> None:
         self.clip = clip  # largest norm of the gradient
 
+    @property
+    def plain(self) -> bool:
+        """Whether the loss is the one below, and nothing is added to its gradient."""
+        own = type(self)
+        return own.loss is CrossEntropy.loss and own.differentiate is CrossEntropy.differentiate
+
+    def compared(self, bench: Workbench, forward: Forward) -> Tensor:
+        """The logits that are compared with the targets: as they are, or each with a number added."""
+        return forward.logits
+
     def loss(self, bench: Workbench, forward: Forward) -> Tensor:
         """The value to differentiate."""
-        return cross_entropy(forward.logits, forward.targets, bench.levels).mean()
+        logits, targets = self.compared(bench, forward), forward.targets
+        if not (self.plain and targets.single) or forward.features.requires_grad:
+            self._written = None
+            return cross_entropy(logits, targets, bench.levels).mean()
+        loss, gradient = with_gradient(logits.detach(), targets, bench.levels)
+        self._written = forward.features, gradient
+        return loss
 
     def differentiate(self, bench: Workbench, loss: Tensor) -> None:
         """Give the network's parameters their gradients."""
-        loss.backward()  # type: ignore[no-untyped-call]
+        if self._written is None:
+            loss.backward()  # type: ignore[no-untyped-call]
+        else:
+            bench.model.heads.differentiate(*self._written)
+            self._written = None
