@@ -279,6 +279,10 @@ def test_levels_that_do_not_fit_the_tree_are_damage(tmp_path: Path, levels: Any)
     (run / "config.json").write_text(json.dumps(about))
     with pytest.raises(RamifyError, match=r"damaged: no usable 'stream.levels'"):
         load_run(run)
+    about["stream"] |= {"levels": [1, 2, 3], "depth": "3"}
+    (run / "config.json").write_text(json.dumps(about))
+    with pytest.raises(RamifyError, match=r"damaged: no usable 'stream.depth'"):
+        load_run(run)
 
 
 @pytest.mark.parametrize("file", ["result.json", "records.jsonl"])

@@ -244,10 +244,10 @@ def test_a_large_uneven_tree_is_answered_at_once() -> None:
 
 
 @pytest.mark.parametrize("numbers", [(1,), (1, 2, "3"), 3, "123", None])
-def test_numbers_of_levels_that_do_not_fit_are_refused(numbers: Any) -> None:
+def test_numbers_of_levels_that_do_not_fit_are_refused(numbers: object) -> None:
     tree = Taxonomy.from_rows([("plant", "fruit", "apple"), ("animal", "mammal", "dog")])
     with pytest.raises(RamifyError, match=r"expected a whole number for each of 3 levels"):
-        tree.numbered(numbers)
+        tree.numbered(numbers)  # type: ignore[arg-type]
 
 
 def test_levels_of_a_deeper_tree_are_told_with_their_numbers_there() -> None:

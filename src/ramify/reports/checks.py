@@ -58,7 +58,9 @@ def told_tree(tree: Taxonomy, facts: Mapping[str, Any], config: Config, where: s
 
     Older runs have not written which; where the tree is known by the dataset's name, they are found there.
     """
-    levels = facts["stream"].get("levels")
+    levels, depth = facts["stream"].get("levels"), facts["stream"].get("depth", tree.depth)
+    if type(depth) is not int:
+        raise RamifyError(f"{where}: no usable 'stream.depth': it must be a whole number")
     if levels is None:
         return tree.numbered(_found(tree, config))
     if not isinstance(levels, list) or {*map(type, levels)} != {int} or len(levels) != tree.depth:
