@@ -83,6 +83,15 @@ def test_an_archive_is_read_like_a_folder(runs: Path, tmp_path: Path) -> None:
     assert find_runs([outside], within=outside) == []
 
 
+def test_an_archive_written_by_another_program_is_read(runs: Path, tmp_path: Path) -> None:
+    archive = tmp_path / "runs.jsonl"
+    publish(runs, archive)
+    lines = [json.loads(line) for line in archive.read_text("utf-8").splitlines()]
+    spaced = tmp_path / "spaced.jsonl"
+    spaced.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    assert [run.config for run in read_runs([spaced])] == [run.config for run in read_runs([archive])]
+
+
 def test_publishing_keeps_what_is_there_and_says_what_it_did(runs: Path, tmp_path: Path) -> None:
     to = tmp_path / "mine.jsonl"
     publish(runs, to)

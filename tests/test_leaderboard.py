@@ -212,6 +212,14 @@ def test_the_leader_those_as_good_and_those_below_the_floor(tmp_path: Path) -> N
     assert "*ceiling* |" in row("Oracle")
 
 
+def test_equal_means_lead_together(tmp_path: Path) -> None:
+    for method in ("er", "mir"):
+        for seed in range(2):
+            make_run(tmp_path / f"{method}-{seed}", method, seed, final={"1": 0.5 + seed / 10})
+    page = leaderboard(read_runs([tmp_path]))
+    assert page.count(" **55.0±7.07** |") == 2 * 2  # level 1 and A_AUC of both
+
+
 def test_rows_of_ones_own_method_tell_its_settings_and_code(tmp_path: Path) -> None:
     for seed, share in enumerate((0.5, 0.5, 0.25)):
         path = make_run(tmp_path / f"run-{seed}", method="mine:best", seed=seed, lr=0.002) / "config.json"

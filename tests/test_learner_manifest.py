@@ -27,6 +27,8 @@ from ramify.learner.folder import ModelFolder
 from ramify.learner.manifest import Lesson, teach
 from ramify.learner.rows import ClassFolders, read_manifest
 from ramify.methods.checks import SIZE, Toy, same, weights
+from ramify.reports.data import load_run
+from ramify.reports.export import record_rows, result_rows
 from ramify.taxonomy import Taxonomy
 from strategies import uneven_rows
 
@@ -721,10 +723,10 @@ def test_a_run_says_which_levels_of_the_tree_it_uses(photos, capsys):
     folder, _ = photos
     tiny = ["--limit", "24", "--eval-images", "10", "--image-size", str(SIZE), "--network.width", "0.05"]
     asked = str(folder / "photos" / "0.png")
-    for setup, more, expected in (
-        ("single-depth", [], "levels 3, 4 of the tree's 4 are used, and counted as 1, 2"),
-        ("single-depth", ["--levels", "1", "2"], "levels 1, 2 of the tree's 4 are used"),
-        ("multiple-depth", [], None),
+    for setup, more, expected, deeper in (
+        ("single-depth", [], "levels 3, 4 of the tree's 4 are used, and counted as 1, 2", {"1": 3, "2": 4}),
+        ("single-depth", ["--levels", "1", "2"], "levels 1, 2 of the tree's 4 are used", {}),
+        ("multiple-depth", [], None, {}),
     ):
         run = str(folder / f"run-{setup}{len(more)}")
         assert main(["run", "--setup", setup, "--method", "er", *tiny, *more, "--out", run]) == 0
@@ -739,6 +741,39 @@ def test_a_run_says_which_levels_of_the_tree_it_uses(photos, capsys):
             assert told == [expected] * 2
             assert expected in page[0]
             assert expected[1:].replace("'", "&#x27;") in page[1] or expected[1:] in page[1]
+        assert ("level 1 (tree level 3" in page[1]) == bool(deeper)
+        records = (folder / run / "records.jsonl").read_text().splitlines()
+        assert all(json.loads(record).get("tree_levels", {}) == deeper for record in records)
+        assert json.loads((folder / run / "result.json").read_text()).get("tree_levels", {}) == deeper
+        assert load_run(run).tree.level_name(1) == ("level 1 (tree level 3)" if deeper else "level 1")
+        for row in (*record_rows([load_run(run)]), *result_rows([load_run(run)])):
+            assert row["tree_level"] == deeper.get(str(row["level"]), row["level"])
+
+
+def test_answers_of_a_run_tell_the_levels_of_the_dataset_s_tree(photos, capsys):
+    folder, _ = photos
+    run, asked = str(folder / "run"), str(folder / "photos" / "0.png")
+    tiny = ["--eval-images", "10", "--image-size", str(SIZE), "--network.width", "0.05", "--per-class", "3"]
+    assert main(["run", "--setup", "single-depth", "--method", "er", *tiny, "--out", run]) == 0
+    learner = Learner.load(run)
+    learner.partial_fit([asked], ["moon daisy"], 2)
+    learner.save(folder / "on")
+    for model in (run, str(folder / "on")):
+        capsys.readouterr()
+        assert main(["predict", model, asked, "--decode", "heads"]) == 0
+        assert re.search(
+            r": level 1 \(tree level 3\): .* \| level 2 \(tree level 4\): ", capsys.readouterr().out
+        )
+        assert main(["predict", model, asked, "--json"]) == 0
+        levels = json.loads(capsys.readouterr().out)[0]["levels"]
+        assert {h: told["tree_level"] for h, told in levels.items()} == {"1": 3, "2": 4}
+        assert main(["predict", model, asked, "--to", str(folder / "a.csv")]) == 0
+        (row,) = csv.DictReader((folder / "a.csv").read_text().splitlines())
+        assert (row["tree_level1"], row["tree_level2"]) == ("3", "4")
+        assert main(["describe", model, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["tree_levels"] == {"1": 3, "2": 4}
+    assert main(["describe", str(folder / "on")]) == 0
+    assert re.search(r"^1 \(tree level 3\) +12 ", capsys.readouterr().out, re.M)
 
 
 def test_settings_on_the_command_line(photos, capsys):

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from ramify.randomness import Generators
 from ramify.reports.data import load_run
 from ramify.runs.config import config_type, read_config
 from ramify.sweeps.study import Study
+from ramify.typed import from_dict, to_dict
 
 CODE = '''
 """Methods of my own."""
@@ -262,3 +264,49 @@ def test_settings_made_in_python(desk: Path) -> None:
 @pytest.mark.parametrize(("name", "table"), [("der++", "derpp"), ("pl-fms", "pl_fms"), ("a b", "a_b")])
 def test_a_methods_table_has_its_name(name: str, table: str) -> None:
     assert field_name(name) == table
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("own_mine:min", "did you mean 'own_mine:mine'?"),
+        ("own_mine:other", "give package.module:name"),
+        ("examples/own_mine:mine", "go to the folder examples, and give 'own_mine:mine'"),
+        ("own_min:mine", "go to the folder that has own_min.py, or install it"),
+    ],
+)
+def test_a_name_that_is_not_there_says_what_may_be(desk: Path, name: str, told: str) -> None:
+    with pytest.raises(RamifyError, match=r"cannot be imported") as error:
+        find_method(name)
+    assert str(error.value).endswith(told)
+
+
+TAKEN = ("network", "augment", "seed", "labels", "epochs", "iirc", "digest", "class", "2nd")
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_a_method_whose_settings_would_hide_others_is_refused(desk: Path, name: str) -> None:
+    (desk / "own_mine.py").write_text(CODE.replace('@method("mine"', f'@method("{name}"'))
+    with pytest.raises(RamifyError, match=f"MineSettings cannot be the settings '{name}'"):
+        config_type(NAME)
+
+
+def test_a_command_tells_of_names_that_its_own_options_have(
+    desk: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (desk / "own_mine.py").write_text(CODE.replace('@method("mine"', '@method("out"'))
+    assert main([*RUN, "--out", "x"]) == 2
+    assert "MineSettings cannot be the settings 'out'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["fine", "first", "n", "width"])  # settings of setups, which had no table
+def test_a_table_may_be_called_as_a_setups_setting_is(desk: Path, name: str) -> None:
+    (desk / "own_mine.py").write_text(CODE.replace('@method("mine"', f'@method("{name}"'))
+    kind = config_type(NAME)
+    config = from_dict(kind, {"method": NAME, name: {"alpha": 0.25}}, "here", kind())
+    read = read_config(to_dict(config), "there")
+    assert to_dict(read)[name]["alpha"] == 0.25
+    assert read.digest() == config.digest()
+    other = replace(config, iirc=replace(config.iirc, fine=70.0, first=9))
+    again = from_dict(kind, {name: {"alpha": 0.75}}, "here", other)
+    assert len({config.digest(), other.digest(), again.digest()}) == 3

@@ -271,6 +271,41 @@ def test_a_repeated_run_counts_once_and_the_finished_one_wins(tmp_path: Path) ->
     assert [run.path.name for run in scenario.runs] == ["first"]
 
 
+@pytest.mark.parametrize("levels", [[1], [1, 2, "3"], [1, 2, 3.0], {"1": 2}, "123", [True, 2, 3]])
+def test_levels_that_do_not_fit_the_tree_are_damage(tmp_path: Path, levels: Any) -> None:
+    run = make_run(tmp_path / "run")
+    about = json.loads((run / "config.json").read_text())
+    about["stream"]["levels"] = levels
+    (run / "config.json").write_text(json.dumps(about))
+    with pytest.raises(RamifyError, match=r"damaged: no usable 'stream.levels'"):
+        load_run(run)
+    about["stream"] |= {"levels": [1, 2, 3], "depth": "3"}
+    (run / "config.json").write_text(json.dumps(about))
+    with pytest.raises(RamifyError, match=r"damaged: no usable 'stream.depth'"):
+        load_run(run)
+
+
+@pytest.mark.parametrize("file", ["result.json", "records.jsonl"])
+def test_levels_told_otherwise_than_by_the_stream_are_damage(tmp_path: Path, file: str) -> None:
+    path = make_run(tmp_path / "run") / file
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    path.write_text("".join(json.dumps(line | {"tree_levels": {"1": 2}}) + "\n" for line in lines))
+    with pytest.raises(RamifyError, match=r"damaged: tree_levels is \{'1': 2\}; its config gives none"):
+        load_run(tmp_path / "run")
+
+
+def test_older_published_runs_tell_the_levels_of_their_dataset_s_tree() -> None:
+    """They have not written them; CIFAR-100's tree has five, of which these setups use the last."""
+    told: dict[str, set[tuple[int, ...]]] = {}
+    for run in read_runs([Path(__file__).parents[1] / "results" / "study.jsonl"]):
+        assert "levels" not in run.facts["stream"]
+        if run.config.dataset == "cifar100":
+            told.setdefault(run.config.setup, set()).add(run.tree.level_numbers)
+    assert told["single-depth"] == {(4, 5)}
+    assert told["disjoint"] == {(5,)}
+    assert told["multiple-depth"] == {(1, 2, 3, 4, 5)}
+
+
 def test_settings_that_differ_are_told(tmp_path: Path) -> None:
     runs = [load_run(make_run(tmp_path / "a")), load_run(make_run(tmp_path / "b", memory_size=7))]
     assert differing(run.config for run in runs) == {"memory_size": [2000, 7]}

@@ -169,6 +169,11 @@ def test_compare_does_the_runs_once_and_prints_their_table(
         assert result is not None
         assert float(row["mean"]) == pytest.approx(100 * result.final_accuracy[row["column"][-1]])
     assert (tmp_path / "out" / "report.html").exists()
+    capsys.readouterr()
+    assert main([*command[:2], "er,gdumb", *command[3:], "--no-run"]) == 0
+    told = capsys.readouterr()
+    assert "not finished, so not in the table: gdumb-multiple-depth-s0-" in told.err
+    assert "gdumb" not in told.out.lower()
     stamps = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("result.json")}
     assert main([*command, "--to", str(tmp_path / "table.csv")]) == 0
     assert (tmp_path / "table.csv").read_text() == printed

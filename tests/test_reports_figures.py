@@ -16,6 +16,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from PIL import Image
+from safetensors.numpy import load_file, save_file
 from sklearn.metrics import confusion_matrix
 
 from made_runs import SMALL, make_run, study
@@ -228,6 +229,16 @@ def test_a_tree_too_fine_to_draw_is_cut_and_says_so(tmp_path: Path) -> None:
     drawn = dict(drawings(found))
     assert "too fine to draw" in drawn["tree-ER"].to_svg()
     assert "hierarchy-ER" not in drawn
+
+
+def test_a_level_that_was_not_met_is_not_said_to_be_too_fine(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    arrays = load_file(run / "predictions.safetensors")
+    save_file(
+        {name: a for name, a in arrays.items() if name != "accuracy.3"}, run / "predictions.safetensors"
+    )
+    (found,) = scenarios([load_run(run)])
+    assert "too fine" not in dict(drawings(found))["tree-ER"].to_svg()
 
 
 def test_every_method_has_its_name_beside_its_cost(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from browsers import chromium, looking_at
 from made_runs import EVIL, NASTY, make_run, study
 from ramify.cli import main
 from ramify.methods.closed_form import KinSettings
+from ramify.methods.epochs import EpochSettings
 from ramify.reports.data import read_runs
 from ramify.reports.html import report_html
 from ramify.reports.write import write_report
@@ -120,6 +121,20 @@ def test_settings_that_differ_are_shown(tmp_path: Path) -> None:
     assert "456" in text
     make_run(tmp_path / "c", "er", memory_size=456, kin=KinSettings(parents=7.0))  # which er does not read
     assert "Settings that differ" not in report_html(read_runs([tmp_path / "b", tmp_path / "c"]))
+
+
+def test_settings_of_ones_own_are_among_those_that_differ_and_others_are_not(tmp_path: Path) -> None:
+    make_run(tmp_path / "er", "er")
+    for share in (0.5, 1.0):
+        path = make_run(tmp_path / f"mine{share}", "mine:best", epochs=EpochSettings(7)) / "config.json"
+        about = json.loads(path.read_text())
+        about["config"]["best"] = {"share": share}
+        path.write_text(json.dumps(about))
+    text = report_html(read_runs([tmp_path]))
+    row = re.search(r'<th scope="row">best.share</th>(.*?)</tr>', text)
+    assert row is not None
+    assert re.findall(r">([^<]+)</td>", row[1]) == ["–", "0.5", "1.0"]
+    assert "epochs.count" not in text  # of which er has none, and which both of the others leave as it is
 
 
 def test_a_run_just_begun_has_a_report(tmp_path: Path) -> None:

@@ -241,3 +241,22 @@ def test_a_large_uneven_tree_is_answered_at_once() -> None:
     console.print(render(tree, "large", everything=True))
     assert len(console.file.getvalue().splitlines()) == 1 + tree.nodes
     assert time.process_time() - begin < 10
+
+
+@pytest.mark.parametrize("numbers", [(1,), (1, 2, "3"), 3, "123", None])
+def test_numbers_of_levels_that_do_not_fit_are_refused(numbers: object) -> None:
+    tree = Taxonomy.from_rows([("plant", "fruit", "apple"), ("animal", "mammal", "dog")])
+    with pytest.raises(RamifyError, match=r"expected a whole number for each of 3 levels"):
+        tree.numbered(numbers)  # type: ignore[arg-type]
+
+
+def test_levels_of_a_deeper_tree_are_told_with_their_numbers_there() -> None:
+    tree = Taxonomy.from_rows(
+        [("plant", "fruit", "apple"), ("animal", "mammal", "dog"), ("animal", "fish", "ray")]
+    )
+    lower = tree.restrict((2, 3)).numbered((2, 3))
+    assert [lower.level_name(h) for h in (1, 2)] == ["level 1 (tree level 2)", "level 2 (tree level 3)"]
+    assert lower.level_name(2, "3 classes") == "level 2 (tree level 3; 3 classes)"
+    assert tree.level_name(2, "3 classes") == "level 2 (3 classes)"
+    assert lower == tree.restrict((2, 3))  # they are no part of what a tree is
+    assert tree.restrict((-1,)).numbered((-1,)).level_name(1) == "level 1 (the leaves)"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import PurePath
@@ -36,12 +37,21 @@ def find_named(name: str, known: Mapping[str, Any], what: str) -> Any:
     try:
         return getattr(importlib.import_module(module), attribute)
     except Exception as error:  # whatever a user's own module does
-        todo = "give package.module:name"
-        if isinstance(error, ModuleNotFoundError) and error.name == module.partition(".")[0]:
-            todo = f"go to the folder that has {error.name}.py, or install it"
-        raise RamifyError(
-            f"{what} {name!r} cannot be imported ({type(error).__name__}: {error}); {todo}"
-        ) from error
+        told = f"{what} {name!r} cannot be imported ({type(error).__name__}: {error})"
+        raise RamifyError(f"{told}; {_todo(error, module, attribute)}") from error
+
+
+def _todo(error: Exception, module: str, attribute: str) -> str:
+    """What may help to import an attribute of a module."""
+    if isinstance(error, ModuleNotFoundError) and error.name == module.partition(".")[0]:
+        *folders, file = PurePath(module).parts
+        if folders:
+            return f"go to the folder {'/'.join(folders)}, and give {f'{file}:{attribute}'!r}"
+        return f"go to the folder that has {error.name}.py, or install it"
+    there = vars(sys.modules[module]) if isinstance(error, AttributeError) and module in sys.modules else ()
+    if near := difflib.get_close_matches(attribute, there, n=1):
+        return f"did you mean {f'{module}:{near[0]}'!r}?"
+    return "give package.module:name"
 
 
 @contextmanager

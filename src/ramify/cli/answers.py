@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +35,13 @@ def run_levels(model: Path) -> str:
     return ""
 
 
-def line(answer: FileAnswer, levels: Sequence[int], one_path: bool) -> str:
+def level_names(learner: Learner, levels: Sequence[int]) -> dict[int, str]:
+    """What levels are called; of a run on some levels of a deeper tree also by their numbers there."""
+    tree = learner.taxonomy
+    return {h: f"level {h}" if tree is None or h > tree.depth else tree.level_name(h) for h in levels}
+
+
+def line(answer: FileAnswer, levels: Mapping[int, str], one_path: bool) -> str:
     """An answer in one line; labels are joined by `>` only where they are one path through the tree."""
     if answer.error is not None:
         return f"{answer.image}: cannot be used: {answer.error}"
@@ -53,7 +59,7 @@ def line(answer: FileAnswer, levels: Sequence[int], one_path: bool) -> str:
     if (one_path and not answer.top) or len(levels) == 1:
         text = " > ".join(words.values())
     else:
-        text = " | ".join(f"level {h}: {text}" for h, text in sorted(words.items()))
+        text = " | ".join(f"{levels[h]}: {text}" for h, text in sorted(words.items()))
     return f"{answer.image}: {text}{_why(answer)}"
 
 
@@ -79,17 +85,26 @@ def _why(answer: FileAnswer) -> str:
     )
 
 
-def as_dict(answer: FileAnswer, levels: Sequence[int]) -> dict[str, Any]:
-    """An answer as JSON has it."""
+def tree_levels_of(learner: Learner) -> dict[str, int]:
+    """By level its number in the deeper tree that a run used some levels of; empty where it is the same."""
+    from ramify.taxonomy.levels import tree_levels
+
+    return {} if learner.taxonomy is None else tree_levels(learner.taxonomy.level_numbers)
+
+
+def as_dict(answer: FileAnswer, levels: Sequence[int], deeper: Mapping[str, int]) -> dict[str, Any]:
+    """An answer as JSON has it; `deeper` as `tree_levels_of` gives it."""
     if answer.error is not None:
         return {"image": answer.image, "error": answer.error}
     found: dict[str, Any] = {}
     for h in levels:
-        entry = dict(_told(answer.levels[h])) if h in answer.levels else {}
+        entry: dict[str, Any] = dict(_told(answer.levels[h])) if h in answer.levels else {}
         if h in answer.confidences:
             entry["confidence"] = round(answer.confidences[h], 4)
         if h in answer.top:
             entry["top"] = [_told(told) for told in answer.top[h]]
+        if entry and str(h) in deeper:
+            entry["tree_level"] = deeper[str(h)]
         if entry:
             found[str(h)] = entry
     about: dict[str, Any] = {"image": answer.image, "levels": found}
@@ -109,11 +124,13 @@ def as_dict(answer: FileAnswer, levels: Sequence[int]) -> dict[str, Any]:
     return about
 
 
-def as_row(answer: FileAnswer, levels: Sequence[int], top: int) -> dict[str, Any]:
+def as_row(answer: FileAnswer, levels: Sequence[int], top: int, deeper: Mapping[str, int]) -> dict[str, Any]:
     """An answer as one row of a table; all rows have the same columns."""
     row: dict[str, Any] = {"image": answer.image}
     for h in levels:
         row[f"level{h}"], row[f"probability{h}"] = _cells(answer.levels.get(h))
+        if str(h) in deeper:
+            row[f"tree_level{h}"] = deeper[str(h)]
         sure = answer.confidences.get(h)
         row[f"confidence{h}"] = None if sure is None else round(sure, 4)
         best = answer.top.get(h, [])
@@ -123,23 +140,25 @@ def as_row(answer: FileAnswer, levels: Sequence[int], top: int) -> dict[str, Any
     return row | {"new": " ".join(map(str, answer.new)) or None, "error": answer.error}
 
 
-def write(answers: Sequence[FileAnswer], levels: Sequence[int], top: int, path: Path) -> None:
+def write(
+    answers: Sequence[FileAnswer], levels: Sequence[int], top: int, path: Path, learner: Learner
+) -> None:
     """Write all answers to a file of the kind that its name says."""
     from ramify.files import json_text, write_atomic
     from ramify.learner.page import answers_page
     from ramify.reports.export import csv_text, write_parquet
 
-    kind = path.suffix.lower()
+    kind, deeper = path.suffix.lower(), tree_levels_of(learner)
     if kind == ".csv":
-        write_atomic(path, csv_text([as_row(answer, levels, top) for answer in answers]))
+        write_atomic(path, csv_text([as_row(answer, levels, top, deeper) for answer in answers]))
     elif kind == ".parquet":
-        write_parquet([as_row(answer, levels, top) for answer in answers], path)
+        write_parquet([as_row(answer, levels, top, deeper) for answer in answers], path)
     elif kind == ".html":
-        write_atomic(path, answers_page(answers, levels))
+        write_atomic(path, answers_page(answers, level_names(learner, levels)))
     elif kind == ".json":
-        write_atomic(path, json_text([as_dict(answer, levels) for answer in answers]))
+        write_atomic(path, json_text([as_dict(answer, levels, deeper) for answer in answers]))
     else:
-        write_atomic(path, "".join(json.dumps(as_dict(answer, levels)) + "\n" for answer in answers))
+        write_atomic(path, "".join(json.dumps(as_dict(answer, levels, deeper)) + "\n" for answer in answers))
 
 
 def _told(told: Told) -> dict[str, Any]:

@@ -14,6 +14,7 @@ def main(argv: list[str]) -> int:
     """Run `ramify compare`."""
     args = _parser().parse_args(argv)
 
+    from ramify.plural import some
     from ramify.reports.data import load_run
     from ramify.reports.measures import find_measure
     from ramify.reports.series import scenarios
@@ -41,6 +42,8 @@ def main(argv: list[str]) -> int:
     if not finished:
         warn(f"no run of this comparison is finished below {out}")
         return 1
+    if missing := [run.name for run in study if run not in finished]:
+        warn(f"not finished, so not in the table: {some(missing)}")
     runs = [load_run(there / run.name) for run in finished]
     for scenario in scenarios(runs):
         table = with_code_note(scenario_table(scenario, args.metric, scale(scenario.runs)), scenario.runs)

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ramify.cli.answers import run_levels
+from ramify.cli.answers import run_levels, tree_levels_of
 from ramify.cli.logs import tell
 from ramify.cli.parser import Parser, add_own_code
 from ramify.console import screen
@@ -142,6 +142,7 @@ def _facts(learner: Learner) -> dict[str, Any]:
         "log": accuracy_log(learner),
         "calibration": {str(h): asdict(told) for h, told in learner.calibration().items()},
         "taxonomy": None,
+        "tree_levels": tree_levels_of(learner),
         "found_tree": [],
         "weak_ties": [],
     }
@@ -160,10 +161,17 @@ def _levels(learner: Learner, held: bool) -> Table:
     from rich.table import Table
 
     columns = ("stored images", "fewest") if held else ("samples", "fewest")
+    tree = learner.taxonomy
     table = Table("level", "labels", *columns, box=None, pad_edge=False)
     for level, counts in (learner.memory_counts(every=True) if held else _seen(learner)).items():
         least = min(counts, key=lambda label: counts[label])
-        table.add_row(str(level), str(len(counts)), str(sum(counts.values())), f"{least} {counts[least]}")
+        name = tree.level_name(level) if tree is not None and level <= tree.depth else str(level)
+        table.add_row(
+            name.removeprefix("level "),
+            str(len(counts)),
+            str(sum(counts.values())),
+            f"{least} {counts[least]}",
+        )
     return table
 
 

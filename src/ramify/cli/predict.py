@@ -25,7 +25,7 @@ def main(argv: list[str]) -> int:
     args = _parser().parse_args(argv)
 
     with importing():
-        from ramify.cli.answers import as_dict, check_kind, line, run_levels
+        from ramify.cli.answers import as_dict, check_kind, level_names, line, run_levels, tree_levels_of
         from ramify.files import json_text
         from ramify.learner import Learner
         from ramify.learner.asking import Question, ask, named_images
@@ -49,6 +49,7 @@ def main(argv: list[str]) -> int:
     if args.confidence is not None:
         check_confidence(learner._trainer, args.confidence)
     way: Decode = args.decode or "path"
+    names = level_names(learner, levels)
     question = Question(way, args.top or 0, args.confidence, args.why or 0)
     if args.form is not None:
         return answer_as(args, learner, question)
@@ -56,13 +57,13 @@ def main(argv: list[str]) -> int:
     for answer in ask(learner, named_images(args.images, args.from_dir), question):
         answers.append(answer)
         if answer.error is not None:
-            warn(line(answer, levels, False))
+            warn(line(answer, names, False))
         elif not args.json and args.to is None:
-            sys.stdout.write(f"{line(answer, levels, way in ONE_PATH)}\n")
+            sys.stdout.write(f"{line(answer, names, way in ONE_PATH)}\n")
     if not answers:
         raise RamifyError("no images were given; name files, a folder, a CSV, or - for standard input")
     if args.json:
-        sys.stdout.write(json_text([as_dict(answer, levels) for answer in answers]))
+        sys.stdout.write(json_text([as_dict(answer, levels, tree_levels_of(learner)) for answer in answers]))
     return _tell_of(answers, args, learner, levels)
 
 
@@ -84,7 +85,7 @@ def _tell_of(
         told = limits(learner._trainer)
         tell(f"no answer is as sure for {unsure:,} of {counted(len(answers), 'image')}: {told}")
     if args.to is not None:
-        write(answers, levels, top, args.to)
+        write(answers, levels, top, args.to, learner)
         tell(f"{args.to} has {counted(len(answers) - bad, 'answer')}")
     if bad:
         others = "; the others are answered" if bad < len(answers) else ""

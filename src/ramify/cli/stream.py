@@ -199,7 +199,7 @@ def _moves(stream: Stream, taxonomy: Taxonomy) -> list[str]:
 def _table(stream: Stream, title: str) -> Table:
     from rich.table import Table
 
-    from ramify.streams.stream import in_tree
+    from ramify.taxonomy.levels import in_tree
 
     table = Table(title=title, title_justify="left")
     for column in ("task", "samples", "level", "new classes"):

@@ -43,7 +43,9 @@ RUN_OPTIONS: dict[str, tuple[type, str]] = {
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Options of both commands."""
     parser.add_argument(
-        "--preset", default="small", help="paper, small, study, quick or a TOML file (default: small)"
+        "--preset",
+        default="small",
+        help="paper, small, study, quick, pretrained or a TOML file (default: small)",
     )
     parser.add_argument("--seeds", type=_seeds, default=(0, 1, 2), metavar="0,1,2", help="default: 0,1,2")
     parser.add_argument("--out", type=Path, help="folder of the runs; finished ones found there are reused")

@@ -154,6 +154,7 @@ class Record:
     finest: Share | None = None  # accuracy at the end of each image's path; not in the records of older runs
     jaccard: Share | None = None  # of all levels' answers as one set of labels; likewise
     hops: Share | None = None  # of the order in which the finest level met prefers its classes; likewise
+    tree_levels: dict[str, int] = field(default_factory=dict)  # number in the dataset's tree, if another
 
     @classmethod
     def from_dict(cls, values: dict[str, Any], where: str = "a record is damaged") -> Record:
@@ -162,4 +163,8 @@ class Record:
 
     def to_dict(self) -> dict[str, Any]:
         """What a line holds."""
-        return {name: value for name, value in vars(self).items() if name != "metrics" or value}
+        return {
+            name: value
+            for name, value in vars(self).items()
+            if name not in ("metrics", "tree_levels") or value
+        }

@@ -208,7 +208,8 @@ class Editable:
             )
         trainer, back, becomes = self._trainer, undo.inverse, dict[int, int]()
         if state_digest(now["taxonomy"]) == back["tree"]:
-            self._taxonomy = _as_tree(patched(now["taxonomy"], undo.patch["items"].get("taxonomy")))
+            patch = undo.patch["items"].get("taxonomy")
+            self._taxonomy = _as_tree(patched(now["taxonomy"], patch), self._taxonomy)
         for name, label in back["labels"].items():
             again = trainer.classes.find(int(trainer.classes.level_of[int(name)]), label)
             if again is not None and again != int(name):
@@ -278,11 +279,15 @@ class Editable:
 
     def _become(self, whole: State) -> None:
         self._trainer.restore(whole["trainer"] | {"cost": dataclasses.asdict(self._trainer.cost)})
-        self._taxonomy = _as_tree(whole["taxonomy"])
+        self._taxonomy = _as_tree(whole["taxonomy"], self._taxonomy)
 
 
-def _as_tree(state: State) -> Taxonomy | None:
-    return None if state["rows"] is None else Taxonomy.from_rows(state["rows"], state["attributes"])
+def _as_tree(state: State, before: Taxonomy | None) -> Taxonomy | None:
+    """The tree of a state, its levels told as those of the one that it comes after."""
+    if state["rows"] is None:
+        return None
+    tree = Taxonomy.from_rows(state["rows"], state["attributes"])
+    return tree.numbered(before.level_numbers) if before is not None and before.depth == tree.depth else tree
 
 
 def _backwards(before: State, after: State, samples: Mapping[int, Any], done: Done) -> dict[str, Any] | None:

@@ -61,7 +61,7 @@ def from_run(kind: type[Learner], given: Opened) -> Learner:
     Its memory begins empty. A method in closed form has the sums over all of the run's samples.
     """
     path, network = given.path, given.network
-    file, tree = path / RUN_FILE, read_taxonomy(path / "taxonomy.csv")
+    file, tree = path / RUN_FILE, _tree(path)
     with fitting(file):
         about, arrays = _trained(file, tree)
         sums = {name.removeprefix(SUMS): arrays.pop(name) for name in list(arrays) if name.startswith(SUMS)}
@@ -91,6 +91,15 @@ def from_run(kind: type[Learner], given: Opened) -> Learner:
         learner._trainer.adopt(arrays, about.classes, about.seen)
         take_sums(learner._trainer, sums)
     return learner
+
+
+def _tree(path: Path) -> Taxonomy:
+    """The tree of the run's levels, told as those of the dataset's tree that they are."""
+    tree = read_taxonomy(path / "taxonomy.csv")
+    if not (path / "config.json").is_file():
+        return tree
+    stream = RunFolder(path).about()["stream"]
+    return tree.numbered(stream.get("levels") or tree.level_numbers)  # older runs have not told it
 
 
 def _config(path: Path, about: Trained, own_code: bool) -> Config:

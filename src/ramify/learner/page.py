@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ramify.arrays import Pixels
 from ramify.learner.asking import FileAnswer
@@ -13,19 +13,25 @@ from ramify.reports.markup import Markup, el, join
 from ramify.reports.mistakes import thumbnail
 
 
-def answers_page(answers: Sequence[FileAnswer], levels: Sequence[int], title: str = "ramify predict") -> str:
+def answers_page(
+    answers: Sequence[FileAnswer], levels: Mapping[int, str], title: str = "ramify predict"
+) -> str:
     """The whole document; it needs no other file."""
     count = counted(len(answers), "image")
     head = el("header", el("h1", title), el("p", count, class_="faint"))
     return document(title, join([head, el("main", *(_answer(answer, levels) for answer in answers))]))
 
 
-def _answer(answer: FileAnswer, levels: Sequence[int]) -> Markup:
+def _answer(answer: FileAnswer, levels: Mapping[int, str]) -> Markup:
     if answer.error is not None or answer.pixels is None:
         return el(
             "section", el("h2", answer.image), el("p", f"cannot be used: {answer.error}", class_="warn")
         )
-    own = [_label(answer, level) for level in levels if level in answer.levels or level in answer.new]
+    own = [
+        _label(answer, level, name)
+        for level, name in levels.items()
+        if level in answer.levels or level in answer.new
+    ]
     told = own or [el("div", "no answer is as sure as was asked")]
     asked = el("li", _picture(answer.pixels, answer.image), el("div", *told))
     why = el("p", "The stored images most like it, and how like they are:", class_="faint")
@@ -34,7 +40,7 @@ def _answer(answer: FileAnswer, levels: Sequence[int]) -> Markup:
     return el("section", el("h2", answer.image), el("ul", asked, class_="mistakes"), *parts)
 
 
-def _label(answer: FileAnswer, level: int) -> Markup:
+def _label(answer: FileAnswer, level: int, name: str) -> Markup:
     new = el("div", "new? It looks like nothing that was learned at this level.", class_="warn")
     if level not in answer.levels:
         return new
@@ -42,7 +48,7 @@ def _label(answer: FileAnswer, level: int) -> Markup:
     sure = answer.confidences.get(level)
     raw = f"{probability:.0%} by its head"
     told = f" {raw}" if sure is None else f" such answers were right {int(100 * sure)}% of the time ({raw})"
-    line = el("div", el("strong", str(label)), Markup(el("small", told)))
+    line = el("div", el("strong", str(label), title=name), Markup(el("small", told)))
     return join([line, new if level in answer.new else None])
 
 

@@ -91,6 +91,7 @@ def save(learner: Learner, path: Path, repo: str | None = None) -> None:
         "settings": to_dict(learner._trainer.settings),
         "taxonomy": None if tree is None else [tree.path(leaf) for leaf in range(tree.leaves)],
         "leaf_attributes": None if tree is None else tree.leaf_attributes,
+        "tree_levels": None if tree is None else tree.level_numbers,
         "notes": learner.notes,
         "history": learner._history.entries,
         "samples": learner._names.state(learner._trainer),
@@ -174,14 +175,13 @@ def _made(kind: type[Learner], given: Opened, about: dict[str, Any]) -> Learner:
         settings["network"]["name"] = network
     else:
         given.refuse_code(settings["network"]["name"])
-    tree = about["taxonomy"]
     backbone = settings.pop("network")
     return kind(
         chosen,
         image_size=about["image_size"],
         memory_size=settings.pop("memory_size"),
         network=network if about["own_network"] else backbone,
-        taxonomy=None if tree is None else Taxonomy.from_rows(tree, about["leaf_attributes"]),
+        taxonomy=_tree(about),
         freeze=about.get("freeze"),
         features=about.get("features"),
         seed=about["seed"],
@@ -192,6 +192,13 @@ def _made(kind: type[Learner], given: Opened, about: dict[str, Any]) -> Learner:
         **{name: about[name] for name in ("ask", "log_size", "correction") if name in about},
         **settings,
     )
+
+
+def _tree(about: dict[str, Any]) -> Taxonomy | None:
+    if about["taxonomy"] is None:
+        return None
+    tree = Taxonomy.from_rows(about["taxonomy"], about["leaf_attributes"])
+    return tree.numbered(about.get("tree_levels") or tree.level_numbers)  # older files have not told it
 
 
 def refuse_other_weights(learner: Learner, digest: str | None, path: Path) -> None:

@@ -38,8 +38,8 @@ def make_settings(
     >>> make_settings(memory_size=100, fms={"T": 20.0}).memory_size
     100
     """
-    own = {} if method is None else dict(method.settings)
-    chosen = settings.with_groups(settings.Settings, GROUPS | own)() if base is None else base
+    tables = GROUPS if method is None else settings.add_tables(GROUPS, method.settings)
+    chosen = settings.with_groups(settings.Settings, tables)() if base is None else base
     return from_dict(type(chosen), values, "settings", chosen)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import keyword
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -114,6 +115,25 @@ def field_name(name: str) -> str:
     return re.sub(r"\W", "_", name.replace("+", "p"))
 
 
+def add_tables(tables: Mapping[str, type[Any]], own: Mapping[str, type[Any]]) -> dict[str, type[Any]]:
+    """`tables` and those of one's own beside them, none of which may stand in another's place."""
+    for name, group in own.items():
+        if tables.get(name, group) is not group:
+            raise _taken(name, group)
+    return {**tables, **own}
+
+
+def _usable(name: str) -> bool:
+    return name.isidentifier() and not keyword.iskeyword(name)
+
+
+def _taken(name: str, group: type[Any]) -> RamifyError:
+    return RamifyError(
+        f"{group.__name__} cannot be the settings {name!r}: that is a name of ramify's own settings, or not "
+        "a name in Python; give what they are for another name"
+    )
+
+
 def with_groups(kind: type[S], groups: Mapping[str, type[Any]]) -> type[S]:
     """`kind` with a table for each group, by its name; the same class for the same groups."""
     plain: Any = kind
@@ -125,6 +145,8 @@ def with_groups(kind: type[S], groups: Mapping[str, type[Any]]) -> type[S]:
 def _with_groups(kind: Any, groups: Groups) -> Any:
     fields = [(name, group, field(default_factory=group)) for name, group in groups]
     for name, group in groups:
+        if hasattr(kind, name) or name in kind.__dataclass_fields__ or not _usable(name):
+            raise _taken(name, group)
         if issubclass(group, Typed):
             group._table = name
     doc = {"__doc__": kind.__doc__, "_groups": groups, "_plain": kind}

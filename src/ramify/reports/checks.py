@@ -12,8 +12,10 @@ from ramify.arrays import Array
 from ramify.errors import RamifyError
 from ramify.evaluation.anytime import Record
 from ramify.evaluation.own import ALL
+from ramify.runs.config import Config
 from ramify.runs.result import Result
-from ramify.taxonomy import Taxonomy
+from ramify.taxonomy import Taxonomy, builtin_trees, read_taxonomy
+from ramify.taxonomy.levels import tree_levels
 
 PARTS: dict[str, type] = {
     "dataset": dict,
@@ -51,11 +53,38 @@ def moved_tree(tree: Taxonomy, facts: Mapping[str, Any], where: str) -> Taxonomy
         raise RamifyError(f"{where}: {error}") from None
 
 
+def told_tree(tree: Taxonomy, facts: Mapping[str, Any], config: Config, where: str) -> Taxonomy:
+    """The tree of a stream, its levels told as those of the dataset's tree that they are.
+
+    Older runs have not written which; where the tree is known by the dataset's name, they are found there.
+    """
+    levels, depth = facts["stream"].get("levels"), facts["stream"].get("depth", tree.depth)
+    if type(depth) is not int:
+        raise RamifyError(f"{where}: no usable 'stream.depth': it must be a whole number")
+    if levels is None:
+        return tree.numbered(_found(tree, config))
+    if not isinstance(levels, list) or {*map(type, levels)} != {int} or len(levels) != tree.depth:
+        raise RamifyError(
+            f"{where}: no usable 'stream.levels': it must have a number for each level of the tree"
+        )
+    return tree.numbered(levels)
+
+
+def _found(tree: Taxonomy, config: Config) -> tuple[int, ...]:
+    plain = tuple(range(1, tree.depth + 1))
+    if config.taxonomy is not None or config.dataset not in builtin_trees():
+        return plain
+    whole = read_taxonomy(config.dataset)
+    last = tuple(range(whole.depth - tree.depth + 1, whole.depth + 1))
+    return last if last[0] > 0 and whole.restrict(last) == tree else plain
+
+
 def check_record(record: Record, tree: Taxonomy, where: str) -> None:
     """One any-time evaluation, whose values are within their bounds already."""
     for name in ("accuracy", "classes_seen", "memory", "memory_classes"):
         _levels(where, name, getattr(record, name), tree)
     _own(where, record.metrics, tree)
+    _deeper(where, record.tree_levels, tree)
     if not record.accuracy.keys() <= record.classes_seen.keys():
         raise RamifyError(f"{where}: classes_seen lacks a level of accuracy; both must have the same")
     for level, stored in record.memory_classes.items():
@@ -71,6 +100,7 @@ def check_result(result: Result, tree: Taxonomy, where: str) -> None:
     for name in ("final_accuracy", "auc", "average_accuracy", "forgetting", "balanced_accuracy", "aurc"):
         _levels(where, name, getattr(result, name), tree)
     _own(where, result.metrics, tree)
+    _deeper(where, result.tree_levels, tree)
     severity = result.mistake_severity
     if severity.keys() != {"mistakes", "all"}:
         raise RamifyError(f"{where}: mistake_severity must have 'mistakes' and 'all', and nothing else")
@@ -136,6 +166,13 @@ def _own(where: str, metrics: Mapping[str, Mapping[str, float]], tree: Taxonomy)
         _levels(where, f"metrics.{name:.40}", {key: v for key, v in values.items() if key != ALL}, tree)
         if not all(map(math.isfinite, values.values())):
             raise RamifyError(f"{where}: metrics.{name:.40} has a value that is not a finite number")
+
+
+def _deeper(where: str, told: Mapping[str, int], tree: Taxonomy) -> None:
+    """Older files tell no levels of the dataset's tree."""
+    known = tree_levels(tree.level_numbers)
+    if told and told != known:
+        raise RamifyError(f"{where}: tree_levels is {dict(told)}; its config gives {known or 'none'}")
 
 
 def _levels(where: str, name: str, values: Mapping[str, Any], tree: Taxonomy) -> None:

@@ -27,6 +27,7 @@ from ramify.reports.checks import (
     check_record,
     check_result,
     moved_tree,
+    told_tree,
 )
 from ramify.runs.config import Config, read_config
 from ramify.runs.files import FORMAT, RunFiles
@@ -106,7 +107,8 @@ def load_run(path: str | Traversable) -> RunData:
         )
     facts = _facts(folder / "config.json")
     config = read_config(facts.pop("config", None), f"{folder / 'config.json'}")
-    tree = moved_tree(_tree(folder), facts, f"{folder / 'config.json'} is damaged")
+    damaged = f"{folder / 'config.json'} is damaged"
+    tree = told_tree(moved_tree(_tree(folder), facts, damaged), facts, config, damaged)
     records = _records(folder, tree)
     return RunData(folder, config, facts, records, _result(folder / "result.json", tree), tree)
 

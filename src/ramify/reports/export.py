@@ -29,7 +29,7 @@ def record_rows(runs: Iterable[RunData]) -> Rows:
         {
             **_identity(run),
             **_taken(record, "samples", "updates", "task", "periodic", "task_end"),
-            "level": int(level),
+            **_level(run, level),
             "accuracy": accuracy,
             "classes_seen": record.classes_seen[level],
             "memory": record.memory.get(level, 0),
@@ -47,7 +47,7 @@ def result_rows(runs: Iterable[RunData]) -> Rows:
     return [
         {
             **_identity(run),
-            "level": int(level),
+            **_level(run, level),
             **{name: values.get(level) for name, values in _taken(result, *BY_LEVEL).items()},
             **_taken(result, "consistency", "path_accuracy"),
             "severity_mistakes": result.mistake_severity["mistakes"],
@@ -88,6 +88,11 @@ def columns(rows: Rows) -> list[str]:
 def _identity(run: RunData) -> dict[str, Any]:
     chosen = _taken(run.config, "method", "dataset", "setup", "labels", "seed")
     return {"run": run.path.name, **chosen, "preset": run.facts.get("preset")}
+
+
+def _level(run: RunData, level: str) -> dict[str, int]:
+    """The level as the run counts it and as the dataset's tree does; below 0 counted from the leaf."""
+    return {"level": int(level), "tree_level": run.tree.level_numbers[int(level) - 1]}
 
 
 def _taken(values: object, *names: str) -> dict[str, Any]:

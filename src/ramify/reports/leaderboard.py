@@ -19,6 +19,7 @@ from ramify.reports.words import mixed_code, scale
 from ramify.runs.config import SETUP_GROUPS, STREAM
 from ramify.runs.presets import resolve
 from ramify.sweeps.experiments import display_name
+from ramify.taxonomy import Taxonomy
 from ramify.typed import flat, to_dict
 
 HEAD = """# Leaderboard
@@ -27,7 +28,8 @@ Every method on every setup, dataset and scale of the runs in `results/`, made b
 `ramify leaderboard results/ --out docs/leaderboard.md`. Only rows of one table can be compared.
 
 - Final accuracy (%) at each level, and A_AUC, the mean of the any-time accuracies over the levels;
-  mean ± standard deviation over seeds.
+  mean ± standard deviation over seeds. A heading has the number of classes and, where a setup uses some
+  levels of a deeper tree, the level's number there.
 - **Bold**: the best of a column. <u>Underlined</u>: not told apart from it (paired t-test over three seeds
   or more, Holm's correction over the table, p ≥ 0.05). Neither: worse, or too few seeds for a test.
 - *floor* and *ceiling* are what methods are held against, *told* is given the true path of every sample: they
@@ -68,16 +70,17 @@ def leaderboard(runs: Sequence[RunData]) -> str:
     parts = [HEAD]
     for scenario in scenarios(done):
         parts.append(f"## {escaped(scenario.title)}\n")
-        parts += [board(scenario.tree.sizes, group) for group in _by_scale(scenario)]
+        parts += [board(scenario.tree, group) for group in _by_scale(scenario)]
     return "\n".join(parts)
 
 
-def board(sizes: Sequence[int], group: Sequence[Series]) -> str:
+def board(tree: Taxonomy, group: Sequence[Series]) -> str:
     """One table: the series of one stream and one scale."""
-    keys = [*range(1, len(sizes) + 1), None]
+    keys = [*range(1, tree.depth + 1), None]
     found = {series: [_figure(series, key) for key in keys] for series in group}
     cells = _judged(found)
-    heads = ["method", "seeds", *(f"level {h} ({n})" for h, n in enumerate(sizes, 1)), "A_AUC", "compute (M)"]
+    levels = (tree.level_name(h, str(n)) for h, n in enumerate(tree.sizes, 1))
+    heads = ["method", "seeds", *levels, "A_AUC", "compute (M)"]
     lines = [pipe(heads), pipe(["---", *["---:"] * (len(heads) - 1)])]
     for series in sorted(group, key=lambda one: -_mean(found[one][-1])):
         price = cost(series)
@@ -92,11 +95,11 @@ def board(sizes: Sequence[int], group: Sequence[Series]) -> str:
 def _judged(found: dict[Series, list[Figure | None]]) -> dict[Series, list[Judged]]:
     """Who leads each column, whom a test cannot tell from it, and who is below the floor."""
     rivals = [series for series in found if _apart(series) is None]
-    best: list[Series | None] = []
+    best: list[float] = []  # means that are equal lead together
     tests: dict[tuple[Series, int], float] = {}
     for i in range(len(next(iter(found.values())))):
         ranked = sorted((s for s in rivals if found[s][i]), key=lambda s: -_mean(found[s][i]))
-        best.append(ranked[0] if ranked else None)
+        best.append(_mean(found[ranked[0]][i]) if ranked else math.inf)
         for series in ranked[1:]:
             compared = paired(_seeds(found[ranked[0]][i]), _seeds(found[series][i]))
             if compared is not None and compared.p is not None:
@@ -109,7 +112,7 @@ def _judged(found: dict[Series, list[Figure | None]]) -> dict[Series, list[Judge
         series: [
             Judged(
                 one,
-                series is best[i],
+                _apart(series) is None and one is not None and one.mean == best[i],
                 corrected.get((series, i), 0.0) >= ALPHA,
                 bound_of(series.method) is None and one is not None and one.mean < low[i],
             )

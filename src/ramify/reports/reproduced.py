@@ -28,7 +28,7 @@ def reproduced_table(chosen: Reproduction, folder: Path) -> Table:
     for condition in chosen.conditions:
         for level in _levels(condition, loaded):
             flat = condition.setup in ("disjoint", "blurry", "i-blurry")
-            columns.append((*condition.heading, *(() if flat else (f"level {level}",))))
+            columns.append((*condition.heading, *(() if flat else (_level_name(condition, loaded, level),))))
             where.append((condition, level))
     labels = [line.label for line in chosen.artefact.lines]
     ours = {
@@ -68,6 +68,12 @@ def _paper(artefact: Artefact, condition: Condition, label: str, level: int) -> 
     table = int(artefact.name[5:])
     labels = condition.labels if condition.setup in ("single-depth", "multiple-depth") else ""
     return paper_results().get(Place(table, condition.setup, labels, condition.dataset, label, level))
+
+
+def _level_name(condition: Condition, loaded: Loaded, level: int) -> str:
+    """As the paper counts it and, where a run has told it, as the dataset's tree does."""
+    trees = [run.tree for (c, _), runs in loaded.items() if c == condition for run in runs]
+    return next((tree.level_name(level) for tree in trees if level <= tree.depth), f"level {level}")
 
 
 def _levels(condition: Condition, loaded: Loaded) -> range:

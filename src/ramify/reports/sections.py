@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ramify.datasets import Dataset, Split
+from ramify.methods import GROUPS, METHODS
 from ramify.plural import counted
 from ramify.reports.data import RunData
 from ramify.reports.figures.anytime import anytime_panels
@@ -27,6 +28,7 @@ from ramify.reports.series import Scenario, Series, differing
 from ramify.reports.tables import BELOW, Cell, Table, measured, scenario_table
 from ramify.reports.words import Progress, mixed_code, scale
 from ramify.sweeps.words import duration
+from ramify.taxonomy import Taxonomy
 
 Datasets = Callable[[RunData], Dataset | None]
 
@@ -212,7 +214,8 @@ def mistakes_section(series: Series, datasets: Datasets | None) -> Markup | None
     if not found:
         return None
     dataset = datasets(series.results()[0]) if datasets else None
-    items = [el("li", _picture(mistake, dataset), _paths(mistake, dataset)) for mistake in found]
+    tree = series.runs[0].tree
+    items = [el("li", _picture(mistake, dataset), _paths(mistake, dataset, tree)) for mistake in found]
     text = "Answers that lie farthest from the truth in the tree, one a class, of the first seed."
     if dataset is None or dataset.of_features:
         text += " The images are not at hand, so only their numbers are shown."
@@ -243,10 +246,11 @@ def _nearest(mistake: Mistake, dataset: Dataset | None) -> Markup:
     return join([el("div", f"most like what it stored as {told}:", class_="faint"), el("div", *pictures)])
 
 
-def _paths(mistake: Mistake, dataset: Dataset | None) -> Markup:
+def _paths(mistake: Mistake, dataset: Dataset | None, tree: Taxonomy) -> Markup:
     names = () if dataset is None else dataset.test.names
     file = names[mistake.image] if mistake.image < len(names) else None
-    heads = ", ".join(f"{h}: {name or 'none'}" for h, name in enumerate(mistake.levels, 1))
+    levels = [tree.level_name(h).removeprefix("level ") for h in range(1, tree.depth + 1)]
+    heads = ", ".join(f"{h}: {name or 'none'}" for h, name in zip(levels, mistake.levels, strict=True))
     return el(
         "div",
         el("div", " › ".join(mistake.truth)),
@@ -260,7 +264,8 @@ def _paths(mistake: Mistake, dataset: Dataset | None) -> Markup:
 def settings_section(part: Scenario) -> Markup | None:
     """The settings in which runs differ, beside the seed."""
     apart = differing(series.runs[0].config.own() for series in part.series)
-    apart = {name: values for name, values in apart.items() if name not in ("method", "seed")}
+    apart = {name: _of_readers(name, values, part.series) for name, values in apart.items()}
+    apart = {name: values for name, values in apart.items() if name not in ("method", "seed") and any(values)}
     if not apart:
         return None
     head = el("tr", el("th", "setting"), *(el("th", s.label, data_series=s.key) for s in part.series))
@@ -276,8 +281,25 @@ def settings_section(part: Scenario) -> Markup | None:
     return join([el("h3", "Settings that differ"), table])
 
 
-def _setting(value: Any, series: Series) -> Markup:
-    return el("td", "–" if value is None else str(value), data_series=series.key)
+def _of_readers(name: str, values: Sequence[Any], series: Sequence[Series]) -> list[str | None]:
+    """As text, of a method's own setting for those alone that have it.
+
+    Code of one's own is given those of all methods. It is said to have one that was not left as it is.
+    """
+    table = name.partition(".")[0]
+    own = {repr(value) for value, one in zip(values, series, strict=True) if one.method not in METHODS}
+
+    def has(method: str) -> bool:
+        return table not in GROUPS or (
+            table in METHODS[method].settings if method in METHODS else len(own) > 1
+        )
+
+    pairs = zip(values, series, strict=True)
+    return [str(value) if value is not None and has(one.method) else None for value, one in pairs]
+
+
+def _setting(value: str | None, series: Series) -> Markup:
+    return el("td", "–" if value is None else value, data_series=series.key)
 
 
 def runs_section(part: Scenario, live: bool, number: int) -> Markup:

@@ -79,8 +79,8 @@ def differing(configs: Iterable[Config]) -> dict[str, list[Any]]:
     tables = [flat(to_dict(config)) for config in configs]
     return {
         name: [table.get(name) for table in tables]
-        for name in (tables[0] if tables else {})
-        if any(table.get(name) != tables[0][name] for table in tables)
+        for name in dict.fromkeys(name for table in tables for name in table)
+        if any(table.get(name) != tables[0].get(name) for table in tables)
     }
 
 

@@ -181,7 +181,7 @@ def scenario_table(scenario: Scenario, metric: str = "final_accuracy", note: str
     found = [[measured(s.runs, measure, key) for key in (*keys, ALL)] for s in scenario.series]
     kept = [i for i in range(len(keys)) if metric in METRICS or any(row[i] for row in found)]
     kept += [len(keys)] if any(row[-1] for row in found) or not kept else []
-    columns = [(f"level {keys[i]}" if i < len(keys) else measure.name,) for i in kept]
+    columns = [(scenario.tree.level_name(i + 1) if i < len(keys) else measure.name,) for i in kept]
     ours = {s.label: [row[i] for i in kept] for s, row in zip(scenario.series, found, strict=True)}
     paper: dict[str, list[Figure | None]] = {}
     if metric == "final_accuracy":

@@ -28,7 +28,7 @@ def scale(runs: Sequence[RunData]) -> str:
     smaller = "; not the paper's scale" if known or not presets else ""
     cut = any(run.config.limit or run.config.per_class or run.config.imbalance for run in runs)
     size = f"Scale: {', '.join(filter(None, parts))}{smaller or ('; not the whole stream' if cut else '')}."
-    levels = _all(told_levels(run.facts) for run in runs)
+    levels = _all(filter(None, (told_levels(run.facts) for run in runs)))  # runs of before have not told it
     return f"{size} {levels[0].upper()}{levels[1:]}." if levels else size
 
 

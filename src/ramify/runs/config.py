@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ramify.errors import RamifyError
 from ramify.hierarchy import DECODINGS
 from ramify.methods import GROUPS, METHODS, find_method
-from ramify.methods.settings import Settings, field_name, with_groups, without_retired
+from ramify.methods.settings import Settings, add_tables, field_name, with_groups, without_retired
 from ramify.streams import SETUPS, find_setup
 from ramify.streams.imbalance import check_imbalance
 from ramify.streams.single_depth import SingleDepth
@@ -129,7 +129,8 @@ class PlainConfig(Settings):
                 values[name] |= LATER[name]
         different = _difference(values, first)
         for name in SETUP_GROUPS:
-            different |= different.pop(name, {})  # they once had no table of their own
+            inside = different.pop(name, {})  # they once had no table of their own
+            different |= inside if inside.keys().isdisjoint(different) else {name: inside}
         return different
 
     def digest(self) -> str:
@@ -141,7 +142,7 @@ class PlainConfig(Settings):
 def setup_tables(setup: str) -> dict[str, type[Any]]:
     """The tables of the setups here, and of your own."""
     own = find_setup(setup)
-    return SETUP_GROUPS | ({} if own.settings is None else {field_name(own.name): own.settings})
+    return add_tables(SETUP_GROUPS, {} if own.settings is None else {field_name(own.name): own.settings})
 
 
 SETUP_GROUPS: dict[str, type[Any]] = {
@@ -166,7 +167,7 @@ FIELDS = frozenset(field.name for field in dataclasses.fields(Config))  # withou
 
 def tables_of(method: str, setup: str = "multiple-depth") -> dict[str, type[Any]]:
     """The tables of all methods and setups here, and of your own, which are imported for them."""
-    return GROUPS | dict(find_method(method).settings) | setup_tables(setup)
+    return add_tables(add_tables(GROUPS | SETUP_GROUPS, find_method(method).settings), setup_tables(setup))
 
 
 def config_type(method: str, setup: str = "multiple-depth") -> type[Config]:
@@ -194,7 +195,9 @@ def _as_now(values: dict[str, Any]) -> dict[str, Any]:
     """Without what is no longer set; fields that once stood outside of their setup's table, in it."""
     values = without_retired(values)
     for name, kind in SETUP_GROUPS.items():
-        inside = {f.name: values.pop(f.name) for f in dataclasses.fields(kind) if f.name in values}
+        names = [f.name for f in dataclasses.fields(kind)]
+        names = [n for n in names if not isinstance(values.get(n), dict)]  # that is a table of one's own
+        inside = {name: values.pop(name) for name in names if name in values}
         given = {key: value for key, value in inside.items() if value is not None}
         if given:
             values[name] = values.get(name, {}) | given

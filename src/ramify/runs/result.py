@@ -86,6 +86,8 @@ class Result:
     """Area under the risk–coverage curve of the last answers; not in the results of older runs."""
     metrics: dict[str, dict[str, float]] = field(default_factory=dict)
     """Metrics of your own at the end of the stream, by level or as `all`."""
+    tree_levels: dict[str, int] = field(default_factory=dict)
+    """By level its number in the dataset's tree, below 0 counted from the leaf; none where it is the same."""
 
     @classmethod
     def of(
@@ -139,6 +141,7 @@ class Result:
             moved=metrics.moved_accuracy(last.predictions, evaluator.truths[0], evaluator.truth),
             aurc=per_level({} if last.probability is None else _aurc(last, last.probability, evaluator)),
             metrics=final.metrics,
+            tree_levels=final.tree_levels,
         )
 
     @classmethod
@@ -150,7 +153,8 @@ class Result:
 
     def to_dict(self) -> dict[str, Any]:
         """What result.json holds."""
-        return {"format": FORMAT, **to_dict(self)}
+        values = to_dict(self)
+        return {"format": FORMAT, **{n: value for n, value in values.items() if n != "tree_levels" or value}}
 
 
 def _aurc(last: Evaluation, probability: Floats, evaluator: Evaluator) -> dict[int, float | None]:

@@ -28,6 +28,7 @@ from ramify.runs.result import Result
 from ramify.runs.why import why
 from ramify.state import State
 from ramify.streams import Stream, build_stream
+from ramify.taxonomy.levels import tree_levels
 from ramify.typed import shown, to_dict
 
 CHUNK = 8  # samples handed over at a time: between two such parts a checkpoint can be written
@@ -238,6 +239,7 @@ class Run:
             finest=evaluation.finest,
             jaccard=evaluation.jaccard,
             hops=evaluation.hops,
+            tree_levels=tree_levels(self.evaluator.tree.level_numbers),
         )
         self.records.append(record)
         return record

@@ -32,7 +32,7 @@ class Eras:
     @classmethod
     def of(cls, taxonomy: Taxonomy, levels: Sequence[int], moves: Sequence[Move] = ()) -> Eras:
         """The eras of a stream over these levels of the dataset's tree."""
-        tree, place = taxonomy.restrict(levels), taxonomy.leaf_in(levels)
+        tree, place = taxonomy.restrict(levels).numbered(levels), taxonomy.leaf_in(levels)
         starts = sorted({0, *(move.task for move in moves)})
         trees, paths = [], []
         for start in starts:

@@ -200,20 +200,10 @@ def renumbered(levels: Sequence[int], depth: int) -> str:
             else f"the last {len(levels)} levels of each leaf are used, and counted as "
             f"{', '.join(map(str, counted))}"
         )
-    used = f"levels {', '.join(map(str, levels))} of the tree's {depth} are used"
+    one = len(levels) == 1
+    numbers = ", ".join(map(str, levels))
+    used = f"level{'s' * (not one)} {numbers} of the tree's {depth} {'is' if one else 'are'} used"
     return used if list(levels) == list(counted) else f"{used}, and counted as {', '.join(map(str, counted))}"
-
-
-def in_tree(level: int, counted: int) -> str:
-    """Where a level of a stream stands in the tree, in words for behind it; empty where both count alike.
-
-    >>> in_tree(1, 1), in_tree(1, 3), in_tree(1, -2), in_tree(2, -1)
-    ('', ' (tree level 3)', ' (parents of the leaves)', ' (the leaves)')
-    """
-    if counted < 0:
-        above = {-1: "the leaves", -2: "parents of the leaves"}
-        return f" ({above.get(counted, f'{-1 - counted} levels above the leaves')})"
-    return "" if level == counted else f" (tree level {counted})"
 
 
 def _rising(levels: Sequence[int]) -> bool:

@@ -26,6 +26,7 @@ from ramify.sweeps.study import StudyRun
 
 FORMAT = 1
 MAGIC = '{"ramify":"runs",'  # how the first line begins
+_BEGINS = re.compile(rb'\{\s*"ramify"\s*:\s*"runs"\s*,')  # other programs put spaces there
 SUFFIX = ".jsonl"
 FILES = ("records.jsonl", "result.json", "taxonomy.csv", "config.json")  # a run is there when its config is
 _NAME = re.compile(r"[A-Za-z0-9+][A-Za-z0-9.+-]*")
@@ -123,7 +124,7 @@ def is_archive(path: Path) -> bool:
     """Whether a file says of itself that it is an archive of runs."""
     try:
         with path.open("rb") as file:
-            return file.read(len(MAGIC)) == MAGIC.encode()
+            return _BEGINS.match(file.read(4 * len(MAGIC))) is not None
     except OSError:
         return False
 

@@ -14,7 +14,9 @@ import numpy.typing as npt
 
 from ramify.arrays import Ints, Mask
 from ramify.errors import RamifyError
+from ramify.plural import counted
 from ramify.taxonomy.cut import cut
+from ramify.taxonomy.levels import in_tree
 from ramify.taxonomy.rows import Where, index_rows
 from ramify.typed import shown
 
@@ -41,8 +43,10 @@ class Taxonomy:
         names: tuple[tuple[str, ...], ...],
         classes: Ints,
         leaf_attributes: Mapping[str, tuple[str, ...]],
+        level_numbers: Sequence[int] | None = None,
     ) -> None:
         self._names = names
+        self.level_numbers = tuple(level_numbers or range(1, len(names) + 1))
         self._classes = classes  # [depth, leaves]: the class of each leaf at each level, -1 below its end
         self._classes.flags.writeable = False
         self.leaf_attributes = dict(leaf_attributes)
@@ -73,6 +77,27 @@ class Taxonomy:
     def sizes(self) -> tuple[int, ...]:
         """The number of classes at each level, coarse to fine."""
         return tuple(len(level) for level in self._names)
+
+    def level_name(self, level: int, about: str = "") -> str:
+        """What a level is called: by its number here and, where that is another, in the tree it is of.
+
+        `about` is put in the brackets behind that.
+
+        >>> tree = Taxonomy.from_rows([("plant", "fruit", "apple"), ("animal", "mammal", "dog")])
+        >>> tree.level_name(2), tree.restrict((2, 3)).numbered((2, 3)).level_name(2)
+        ('level 2', 'level 2 (tree level 3)')
+        """
+        place = in_tree(level, self.level_numbers[self._row(level)]).strip(" ()")
+        inside = "; ".join(filter(None, (place, about)))
+        return f"level {level} ({inside})" if inside else f"level {level}"
+
+    def numbered(self, numbers: Sequence[int]) -> Taxonomy:
+        """The same tree, told as these levels of a deeper one; below 0, counted from the end of each leaf."""
+        given = tuple(numbers) if isinstance(numbers, Sequence) else ()
+        if len(given) != self.depth or not all(isinstance(number, int | np.integer) for number in given):
+            expected = f"a whole number for each of {counted(self.depth, 'level')}"
+            raise RamifyError(f"numbers of levels are {shown(numbers)}; expected {expected}")
+        return Taxonomy(self._names, self._classes, self.leaf_attributes, given)
 
     @property
     def nodes(self) -> int:
@@ -249,7 +274,7 @@ class Taxonomy:
                 name = self.names(level)[index]
                 raise RamifyError(f"{name!r} cannot move: its parent would have nothing left below it")
             classes[: level - 1, mine] = classes[: level - 1, there][:, :1]
-        return Taxonomy(self._names, classes, self.leaf_attributes)
+        return Taxonomy(self._names, classes, self.leaf_attributes, self.level_numbers)
 
     def leaf_in(self, levels: Sequence[int]) -> Ints:
         """The map leaf → leaf of `restrict(levels)`, -1 for one that has none of these levels."""

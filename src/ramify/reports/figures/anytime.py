@@ -57,7 +57,8 @@ def _panel(scenario: Scenario, level: int, prefix: str) -> Panel:
     values = [mean + (std or 0) for points in lines.values() for _, mean, std in points]
     top = min(100.0, max(10.0, 5 * np.ceil(1.04 * max(values, default=100.0) / 5)))
     axes = Axes((0, scenario.task_ends[-1]), (0, float(top)), 34, 40, WIDTH - 10, HEIGHT - 36)
-    name = f"{prefix}level {level} ({counted(scenario.tree.sizes[level - 1], 'class', 'classes')})"
+    size = counted(scenario.tree.sizes[level - 1], "class", "classes")
+    name = f"{prefix}{scenario.tree.level_name(level, size)}"
     ends = [axes.x(end) for end in scenario.task_ends[:-1]]
     tasks = [
         el("path", d=f"M{number(x)} {number(axes.top)}V{number(axes.bottom)}", class_="task") for x in ends

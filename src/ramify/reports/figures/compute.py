@@ -39,16 +39,16 @@ def compute_panels(scenario: Scenario) -> list[Panel]:
             if (price := cost(series)) and (accuracy := measured(series.runs, "final_accuracy", level))
         ]
         if points:
-            panels.append(_panel(level, points))
+            panels.append(_panel(scenario.tree.level_name(level), points))
     return panels
 
 
-def _panel(level: int, points: list[tuple[Series, Figure, Figure]]) -> Panel:
+def _panel(level: str, points: list[tuple[Series, Figure, Figure]]) -> Panel:
     top = min(100.0, 1.12 * max(a.mean + (a.std or 0) for _, _, a in points))
     most = max(1.0, 1.35 * max(price.mean for _, price, _ in points))  # a run may end before any update
     axes = Axes((0, most), (0, max(top, 5.0)), 34, 40, WIDTH - 10, HEIGHT - 36)
     parts: list[Markup] = [
-        label(0, 13, f"level {level}", class_="b"),
+        label(0, 13, level, class_="b"),
         axes.frame("images through the network", "final accuracy (%)"),
     ]
     places = [(axes.x(price.mean), axes.y(accuracy.mean)) for _, price, accuracy in points]
@@ -62,7 +62,7 @@ def _panel(level: int, points: list[tuple[Series, Figure, Figure]]) -> Panel:
         name = _label(series, x, y, axes, taken)
         tip = f"{series.label}: {figure(accuracy)}% for {count(price.mean)} images"
         parts.append(el("g", join([*mark, name]), data_series=series.key, data_tip=tip))
-    return Panel(f"Accuracy against compute, level {level}", WIDTH, HEIGHT, join(parts), {"kind": "tips"})
+    return Panel(f"Accuracy against compute, {level}", WIDTH, HEIGHT, join(parts), {"kind": "tips"})
 
 
 ROW = 12.0  # height of a label

@@ -52,7 +52,7 @@ def _panel(series: Series, level: int, shares: Floats) -> Panel:
     side = min(WIDTH - left, 300.0)
     cell = side / len(names)
     parts: list[Markup] = [
-        label(0, 13, f"level {level}", class_="b"),
+        label(0, 13, tree.level_name(level), class_="b"),
         el("rect", x=left, y=top, width=side, height=side, class_="empty"),
         heat_image(shares, left, top, side, side),
     ]
@@ -87,7 +87,9 @@ def _panel(series: Series, level: int, shares: Floats) -> Panel:
     parts.append(label(left + side / 2, below + 12, "answer", "middle", class_="t faint"))
     parts.append(_scale(left, below + 22, side))
     hover = heat_hover([[top, top + side, 0, len(names)]], (names, names), (left, left + side), 100, "%")
-    return Panel(f"Confusion at level {level}, {series.label}", WIDTH, below + 40, join(parts), hover)
+    return Panel(
+        f"Confusion at {tree.level_name(level)}, {series.label}", WIDTH, below + 40, join(parts), hover
+    )
 
 
 def _scale(left: float, y: float, side: float) -> Markup:

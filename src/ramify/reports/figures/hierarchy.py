@@ -62,7 +62,7 @@ def _panel(series: Series, level: int, tied: AnswerTies) -> Panel:
     height = max(len(children), len(parents)) * row
     child_y = {int(c): top + (i + 0.5) * height / len(children) for i, c in enumerate(children)}
     parent_y = {int(p): top + (i + 0.5) * height / len(parents) for i, p in enumerate(parents)}
-    title = f"level {level - 1} → level {level}"
+    title = f"{tree.level_name(level - 1)} → {tree.level_name(level)}"
     summary = f"{int(tied.right.sum())} of {len(children)} children tied to their true parent"
     parts: list[Markup] = [label(0, 13, title, class_="b"), label(0, 28, summary, class_="t faint")]
     for index, y in parent_y.items():

@@ -10,7 +10,7 @@ import numpy as np
 from ramify.arrays import Floats
 from ramify.reports.figures.axes import Axes, count
 from ramify.reports.figures.heat import heat_hover, heat_image
-from ramify.reports.figures.panel import Panel, label
+from ramify.reports.figures.panel import Panel, fit, label, text_width
 from ramify.reports.markup import Markup, el, join
 from ramify.reports.series import Series
 
@@ -42,11 +42,20 @@ def memory_panels(series: Series) -> list[Panel]:
     return [_by_level(series, moments, counts), _by_class(series, moments, counts)]
 
 
+def _level_names(series: Series) -> tuple[list[str], float]:
+    """What the levels are called, and room for that beside a figure."""
+    tree = series.runs[0].tree
+    names = [tree.level_name(level) for level in range(1, tree.depth + 1)]
+    return names, min(120.0, max(58.0, *(text_width(name, 11) + 4 for name in names)))
+
+
 def _by_level(series: Series, moments: list[int], counts: list[Floats]) -> Panel:
     sums = np.stack([level.sum(0) for level in counts])
     stacked = np.vstack([np.zeros(len(moments)), np.cumsum(sums, 0)])
+    names, room = _level_names(series)
+    right = WIDTH - room
     axes = Axes(
-        (0, series.runs[0].samples), (0, 1.02 * float(stacked[-1].max())), 40, 40, WIDTH - 62, HEIGHT - 36
+        (0, series.runs[0].samples), (0, 1.02 * float(stacked[-1].max())), 40, 40, right - 4, HEIGHT - 36
     )
     parts = [label(0, 13, "Stored images by level", class_="b"), axes.frame("samples seen", "images")]
     for level, (low, high) in enumerate(pairwise(stacked), 1):
@@ -64,14 +73,14 @@ def _by_level(series: Series, moments: list[int], counts: list[Floats]) -> Panel
             opacity=".8",
         )
         parts.append(
-            el("g", area, data_label=f"level {level}", data_points=points.replace(" ", ""), data_plain=True)
+            el("g", area, data_label=names[level - 1], data_points=points.replace(" ", ""), data_plain=True)
         )
     middles = _apart(
         [axes.y(float(a + b) / 2) for a, b in zip(stacked[:-1, -1], stacked[1:, -1], strict=True)], -ROW
     )
     for level, y in enumerate(middles, 1):
         if sums[level - 1].any():
-            parts.append(label(WIDTH - 58, y + 4, f"level {level}", class_="t"))
+            parts.append(label(right, y + 4, fit(names[level - 1], room, 11), class_="t"))
     return Panel("Stored images by level", WIDTH, HEIGHT, join(parts), axes.hover() | {"unit": "images"})
 
 
@@ -88,9 +97,10 @@ def _by_class(series: Series, moments: list[int], counts: list[Floats]) -> Panel
     tree = series.runs[0].tree
     levels = [h for h in range(1, tree.depth + 1) if counts[h - 1].any()]
     rows = np.concatenate([counts[h - 1][tree.order(h)] for h in levels])
-    names = [f"level {h}: {tree.names(h)[i]}" for h in levels for i in tree.order(h)]
+    names = [f"{tree.level_name(h)}: {tree.names(h)[i]}" for h in levels for i in tree.order(h)]
     most = float(rows.max())
-    left, top = 62.0, 24.0
+    heads, room = _level_names(series)
+    left, top = room + 4, 24.0
     row = float(np.clip(420 / len(rows), 0.8, 14))
     gap, height = 4.0, 0.0
     parts: list[Markup] = [label(0, 13, "Stored images by class, in tree order", class_="b")]
@@ -104,7 +114,7 @@ def _by_class(series: Series, moments: list[int], counts: list[Floats]) -> Panel
         at, height = at + size, height + size * row + gap
     places = _apart([max(30.0, (b[0] + b[1]) / 2) for b in blocks], ROW)
     for h, y in zip(levels, places, strict=True):
-        parts.append(label(left - 6, y + 4, f"level {h}", "end", class_="t faint"))
+        parts.append(label(left - 6, y + 4, fit(heads[h - 1], room, 11), "end", class_="t faint"))
     bottom = max(top + height, places[-1] + 8)
     ends = f"{count(moments[0])} to {count(moments[-1])} samples seen; darkest: {most:.0f} images"
     parts.append(label(left, bottom + 12, ends, class_="t faint"))

@@ -15,8 +15,8 @@ from ramify.reports.markup import Markup, el, join, number
 from ramify.reports.palette import hues
 from ramify.streams import Stream
 from ramify.streams.moves import Eras
-from ramify.streams.stream import in_tree
 from ramify.taxonomy import Taxonomy
+from ramify.taxonomy.levels import in_tree
 
 LEFT, PLOT, RIGHT, TOP = 190, 760, 26, 18
 HEADING, GAP, ROW, LEVEL_HEIGHT, TEXT = 22.0, 10.0, 13.0, 340.0, 11

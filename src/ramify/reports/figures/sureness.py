@@ -14,6 +14,7 @@ from ramify.reports.figures.panel import LEGEND_ROW, Drawing, Panel, label, lege
 from ramify.reports.markup import Markup, el, join
 from ramify.reports.palette import DASHES, Style
 from ramify.reports.series import Series
+from ramify.taxonomy import Taxonomy
 
 WIDTH, HEIGHT = 340.0, 228.0
 DEMANDS = np.round(np.arange(0, 1, 0.05), 2)
@@ -46,18 +47,22 @@ def series_sureness(series: Series) -> list[Panel]:
         return []
     confidence, right = (np.concatenate(parts) for parts in zip(*found, strict=True))
     levels = level_sureness(confidence, right)
-    return sureness_panels(levels, (confidence, right) if len(levels) > 1 else None) if levels else []
+    paths = (confidence, right) if len(levels) > 1 else None
+    return sureness_panels(levels, paths, series.runs[0].tree) if levels else []
 
 
-def sureness_panels(levels: Mapping[int, Sure], paths: Sure | None = None) -> list[Panel]:
+def sureness_panels(
+    levels: Mapping[int, Sure], paths: Sure | None = None, tree: Taxonomy | None = None
+) -> list[Panel]:
     """Risk–coverage of each level, [n] each; with `paths`, [n, levels], what a demand on confidence does."""
-    panels = [_risk_coverage(levels)]
+    names = {h: f"level {h}" if tree is None else tree.level_name(h) for h in levels}
+    panels = [_risk_coverage(levels, names)]
     if paths is not None and len(paths[1]):
         panels.append(_depth(*paths))
     return panels
 
 
-def _risk_coverage(levels: Mapping[int, Sure]) -> Panel:
+def _risk_coverage(levels: Mapping[int, Sure], names: Mapping[int, str]) -> Panel:
     looks = {level: Style(k % 8, k % len(DASHES)) for k, level in enumerate(levels)}
     curves = {level: risk_coverage(*sure) for level, sure in levels.items()}
     most = max([5.0, *(100 * float(risk.max()) for _, risk in curves.values())])
@@ -67,7 +72,7 @@ def _risk_coverage(levels: Mapping[int, Sure]) -> Panel:
         drawn = np.unique(np.linspace(0, len(risk) - 1, POINTS).astype(int))
         points = list(zip((100 * coverage[drawn]).tolist(), (100 * risk[drawn]).tolist(), strict=True))
         parts.append(_line(axes, points, looks[level]))
-    legend, rows = legend_rows([(look, f"level {level}") for level, look in looks.items()], WIDTH - 44)
+    legend, rows = legend_rows([(look, names[level]) for level, look in looks.items()], WIDTH - 44)
     parts.append(el("g", legend, transform=f"translate(34 {HEIGHT + 4:g})"))
     return Panel("Risk against coverage", WIDTH, HEIGHT + 4 + rows * LEGEND_ROW, join(parts))
 

@@ -55,7 +55,7 @@ def tree_panel(series: Series) -> Panel | None:
     place = np.empty(size, np.int64)
     place[drawn.leaf_order()] = np.arange(size)
     for i, level in enumerate(shown):
-        parts.append(label(i * column, 12, f"level {level}", class_="b"))
+        parts.append(label(i * column, 12, tree.level_name(level), class_="b"))
         above = drawn.leaf_to(level)
         last, best = found[level]
         for node, name in enumerate(tree.names(level)):
@@ -63,7 +63,8 @@ def tree_panel(series: Series) -> Panel | None:
             y, height = top + rows.min() * row, len(rows) * row
             cell = (i * column, y, column - 3, height - 1)
             parts.append(_node(cell, name, float(last[node]), float(best[node])))
-    hidden = f"; level {tree.depth} is too fine to draw" if deepest < tree.depth else ""
+    finest = max(found)
+    hidden = f"; {tree.level_name(finest)} is too fine to draw" if deepest < finest else ""
     y = top + size * row + 16
     parts.append(_key(y, hidden))
     return Panel(f"Accuracy of each node, {series.label}", WIDTH, y + 8, join(parts), {"kind": "tips"})
