@@ -59,3 +59,23 @@ def test_every_method_can_answer_by_averaged_weights_and_trains_the_same(name):
     images = toy.images
     np.testing.assert_array_equal(averaged.logits(images).numpy(), again.logits(images).numpy())
     assert not torch.equal(averaged.logits(images), plain.logits(images))
+
+
+def test_a_restored_network_that_is_asked_before_it_learns_on_is_averaged_with_its_statistics():
+    toy, decay = Toy.stream(48), 1e-6  # so that the average is the network of the latest fourth update
+    trained = taught(METHODS["er"], toy, average=decay)
+    again = learner(METHODS["er"], toy, seed=5, average=decay)
+    again.restore(through_a_file(trained))
+    again.prepare()
+    before, update, latest = again.updates, again.update, {}
+
+    def watched(batch, rate=None):
+        update(batch, rate)
+        if again.average.updates % Average.EVERY == 0:
+            latest.update({n: v.clone() for n, v in weights(again).items()})
+
+    again.update = watched
+    toy.teach(again, 0, 48)
+    assert again.updates > before + Average.EVERY
+    for name, value in again.averaged().items():
+        torch.testing.assert_close(value, latest[name], msg=name)
