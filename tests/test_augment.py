@@ -339,6 +339,28 @@ def test_batches_mixed_ahead_learn_what_those_mixed_in_turn_learn(method: str) -
     same(*states)
 
 
+class Darker(Augment):
+    """An augmentation of one's own that changes what ramify's makes of a batch."""
+
+    def __call__(self, bench: Any, batch: Batch) -> torch.Tensor:
+        return super().__call__(bench, batch) // 2
+
+
+@pytest.mark.parametrize("method", ["er", "clib"])
+def test_an_augmentation_of_ones_own_is_asked_for_every_batch(method: str) -> None:
+    images = np.full((40, 3, 16, 16), 255, np.uint8)
+    settings = make_settings(memory_size=16, batch_size=8, network={"name": "tiny_runs:three_layers"})
+    made = Trainer(METHODS[method], settings, ImageInputs(16))
+    made.augment, made.mix = Darker(None, padding=0), None
+    seen, ready = [], made.inputs.ready
+    object.__setattr__(made.inputs, "ready", lambda values: seen.append(values) or ready(values))
+    made.observe(images, [[(1, i % 2)] for i in range(40)])
+    assert made.updates
+    trained = [values for values in seen if values.max() < 255]
+    assert len(trained) >= made.updates
+    assert all((values == 127).all() for values in trained)
+
+
 @pytest.mark.parametrize("method", ["er", "clib", "pl-fms", "canopy", "mir", "rm"])
 def test_updates_made_ahead_learn_what_single_ones_learn(
     method: str, monkeypatch: pytest.MonkeyPatch

@@ -54,7 +54,7 @@ class Ahead:
             self.rewind()
         if not self._ready:
             count = trainer.due
-            if rehearse.alone and memory.full and isinstance(trainer.augment, Augment):
+            if rehearse.alone and memory.full and type(trainer.augment) is Augment:
                 count = max(count, min(CALLS, memory.size // (CALLS * size)))
             count = min(count, max(1, BYTES // (size * waiting[0].inputs.nbytes)))
             self._ready.extend(self._make(arrived(waiting), count))
@@ -71,7 +71,7 @@ class Ahead:
         batches = trainer.gather(arrivals, choices)
         parts = batches.split([len(choice.rows) + len(choice.slots) for choice in choices])
         learned = all(len(part) > 1 and (part.labels >= 0).any() for part in parts)  # others draw nothing
-        if isinstance(trainer.augment, Augment) and learned:
+        if type(trainer.augment) is Augment and learned:  # one of your own has its turn with each batch
             parts = self._images(trainer.augment, batches, parts, states)
         numbers = trainer.memory["sample"] if lasting else None
         made = zip(parts, states, strict=True)
