@@ -17,7 +17,8 @@ from rich.console import Console
 
 import ramify.taxonomy.tree
 from ramify.errors import RamifyError
-from ramify.taxonomy import Taxonomy, builtin_trees, read_taxonomy
+from ramify.serve.commands import grown
+from ramify.taxonomy import Taxonomy, builtin_trees, edit, read_taxonomy
 from ramify.taxonomy.show import render
 from strategies import seven_levels, tree_rows, uneven_rows
 
@@ -260,3 +261,13 @@ def test_levels_of_a_deeper_tree_are_told_with_their_numbers_there() -> None:
     assert tree.level_name(2, "3 classes") == "level 2 (3 classes)"
     assert lower == tree.restrict((2, 3))  # they are no part of what a tree is
     assert tree.restrict((-1,)).numbered((-1,)).level_name(1) == "level 1 (the leaves)"
+    changed = (
+        edit.renamed(lower, 2, "dog", "hound"),
+        edit.moved(lower, 2, "dog", "fish"),
+        edit.merged(lower, 1, ["mammal", "fish"], "animal"),
+        edit.joined(lower, 2, "cat", "dog"),
+        edit.removed(lower, 2, "dog"),
+        grown(lower, [(1, "mammal"), (2, "cat")]),
+    )
+    assert {one.level_numbers for one in changed} == {(2, 3)}
+    assert edit.removed(edit.removed(edit.removed(lower, 2, "dog"), 2, "ray"), 2, "apple").depth == 1

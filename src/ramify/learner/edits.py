@@ -287,7 +287,7 @@ def _as_tree(state: State, before: Taxonomy | None) -> Taxonomy | None:
     if state["rows"] is None:
         return None
     tree = Taxonomy.from_rows(state["rows"], state["attributes"])
-    return tree.numbered(before.level_numbers) if before is not None and before.depth == tree.depth else tree
+    return tree if before is None else tree.numbered_as(before)
 
 
 def _backwards(before: State, after: State, samples: Mapping[int, Any], done: Done) -> dict[str, Any] | None:

@@ -144,4 +144,4 @@ def grown(tree: Taxonomy, labels: Sequence[tuple[int, Label]]) -> Taxonomy:
     rows = [tree.path(leaf) for leaf in range(tree.leaves)]
     if any(list(row[: len(path)]) == path for row in rows):
         return tree
-    return Taxonomy.from_rows([*rows, path])
+    return Taxonomy.from_rows([*rows, path]).numbered_as(tree)

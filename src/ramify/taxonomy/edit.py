@@ -47,7 +47,7 @@ def joined(tree: Taxonomy, level: int, name: str, beside: str) -> Taxonomy:
     """Another class beside one that is there, under the same parent."""
     path = (*ancestry(tree, level, beside)[:-1], name)
     rows, attributes = _rows(tree)
-    return _built([*rows, path], {key: (*values, "") for key, values in attributes.items()})
+    return _built(tree, [*rows, path], {key: (*values, "") for key, values in attributes.items()})
 
 
 def removed(tree: Taxonomy, level: int, name: str) -> Taxonomy:
@@ -92,11 +92,11 @@ def _changed(tree: Taxonomy, change: Callable[[Path], Path], leaves: int = 0) ->
                 attributes = {key: (*values, "") for key, values in attributes.items()}
             else:
                 paths[place] = left
-    return _built(paths, attributes)
+    return _built(tree, paths, attributes)
 
 
-def _built(rows: list[Path], attributes: dict[str, tuple[str, ...]]) -> Taxonomy:
-    """The tree of these rows, of which equal and empty ones are left out."""
+def _built(before: Taxonomy, rows: list[Path], attributes: dict[str, tuple[str, ...]]) -> Taxonomy:
+    """The tree of these rows, of which equal and empty ones are left out; its levels are told as before."""
     first: dict[Path, int] = {}
     for place, path in enumerate(rows):
         if path:
@@ -104,6 +104,7 @@ def _built(rows: list[Path], attributes: dict[str, tuple[str, ...]]) -> Taxonomy
     if not first:
         raise RamifyError("no label would be left in the taxonomy")
     kept = list(first.values())
-    return Taxonomy.from_rows(
+    tree = Taxonomy.from_rows(
         [rows[i] for i in kept], {key: [values[i] for i in kept] for key, values in attributes.items()}
     )
+    return tree.numbered_as(before)

@@ -99,6 +99,10 @@ class Taxonomy:
             raise RamifyError(f"numbers of levels are {shown(numbers)}; expected {expected}")
         return Taxonomy(self._names, self._classes, self.leaf_attributes, given)
 
+    def numbered_as(self, other: Taxonomy) -> Taxonomy:
+        """The same tree, its levels told as those of the one that it comes from, if it is as deep."""
+        return self.numbered(other.level_numbers) if other.depth == self.depth else self
+
     @property
     def nodes(self) -> int:
         """The number of classes over all levels, without the root."""
