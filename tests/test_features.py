@@ -21,6 +21,7 @@ from ramify.datasets import load_dataset
 from ramify.datasets.table import SplitRows, tables_in
 from ramify.errors import RamifyError
 from ramify.learner import Learner
+from ramify.memory import Forward, Workbench
 from ramify.methods import METHODS, Trainer, make_settings
 from ramify.methods.checks import SETTINGS, Toy, answers, same, weights
 from ramify.methods.settings import AugmentSettings, NetworkSettings
@@ -34,6 +35,7 @@ from ramify.sweeps.folder import StudyFolder
 from ramify.sweeps.jobs import How
 from ramify.sweeps.plan import _probe
 from ramify.sweeps.study import StudyRun
+from ramify.training.objectives import CrossEntropy
 from tiny_runs import tiny
 
 FROZEN = NetworkSettings("made_features:frozen", freeze="all")
@@ -81,6 +83,28 @@ def test_every_method_learns_features_and_continues_to_the_bit(name, hidden):
     assert right[1] > 0.6, right  # of four classes
     if name == "er":  # some methods bring a backbone of their own
         assert whole.model.backbone.__class__ is (nn.Sequential if hidden else nn.Identity)
+
+
+class Twice(CrossEntropy):
+    """An objective that is made of another one."""
+
+    def __init__(self, inner: CrossEntropy) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def loss(self, bench: Workbench, forward: Forward) -> torch.Tensor:
+        return 2 * self.inner.loss(bench, forward)
+
+
+def test_an_objective_that_is_made_of_another_learns_on_features():
+    toy, er = toy_features(), METHODS["er"]
+    trainer = feature_learner("er", toy)
+    trainer.recipe = replace(trainer.recipe, minimise=Twice(er(trainer.settings, trainer.rng).minimise))
+    teach(trainer, toy, 0, 24)
+    plain = feature_learner("er", toy)
+    teach(plain, toy, 0, 24)
+    for name, value in weights(plain).items():  # Adam sees no difference in the size of a loss
+        torch.testing.assert_close(weights(trainer)[name], value, rtol=1e-3, atol=1e-5, msg=name)
 
 
 def test_half_precision_is_kept_and_computed_in_single():

@@ -224,6 +224,7 @@ def test_the_gradient_of_heads_alone_is_to_the_bit_that_of_autograd(kind, classe
     for size in (2, 3, 16, 33, 64):
         rows = rng.integers(classes, size=size).tolist()
         objectives = kind(), Found()
+        objectives[0].minimised = objectives[1].minimised = True
         written, found = (given(one, bench, forward(bench, size, rows)) for one in objectives)
         assert objectives[0].plain
         assert not objectives[1].plain
@@ -233,6 +234,7 @@ def test_the_gradient_of_heads_alone_is_to_the_bit_that_of_autograd(kind, classe
 
 def test_the_gradient_is_found_where_it_cannot_be_written_down():
     objective, bench = CrossEntropy(), make_bench()
+    objective.minimised = True
     bench.model.backbone.requires_grad_(False)
     objective.loss(bench, forward(bench, 0, LABELS))  # no update was made on it
     several = given(objective, bench, forward(bench, 1, SEVERAL))

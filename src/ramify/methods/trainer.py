@@ -50,6 +50,7 @@ class Trainer(Askable):
         self.method, self._template = method, network
         rng = Generators(seed)
         self.recipe = recipe = method(settings, rng)
+        recipe.minimise.minimised = True
         device = torch.device(device)
         home = torch.device("cpu") if settings.memory_device == "host" else device
         size = settings.memory_size if recipe.memory_size is None else recipe.memory_size

@@ -14,9 +14,10 @@ class CrossEntropy(Stateful):
     """Mean over the batch of each sample's cross-entropy on its own level's head, over the classes seen.
 
     Where only the heads learn, from features as they are, the gradient is written down, which spares a sixth
-    of an update.
+    of an update: by the one that is `minimised`, for one that is a part of another has no say in its gradient.
     """
 
+    minimised = False  # whether updates are made on its own loss; the trainer says so
     _written: tuple[Tensor, Tensor] | None = None  # features, and the gradient by the logits
 
     def __init__(self, clip: float | None = None) -> None:
@@ -35,7 +36,7 @@ class CrossEntropy(Stateful):
     def loss(self, bench: Workbench, forward: Forward) -> Tensor:
         """The value to differentiate."""
         logits, targets = self.compared(bench, forward), forward.targets
-        if not (self.plain and targets.single) or forward.features.requires_grad:
+        if not (self.minimised and self.plain and targets.single) or forward.features.requires_grad:
             self._written = None
             return cross_entropy(logits, targets, bench.levels).mean()
         loss, gradient = with_gradient(logits.detach(), targets, bench.levels)
