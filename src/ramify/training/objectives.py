@@ -14,7 +14,7 @@ class CrossEntropy(Stateful):
     """Mean over the batch of each sample's cross-entropy on its own level's head, over the classes seen.
 
     Where only the heads learn, from features as they are, the gradient is written down, which spares a sixth
-    of an update: by the one that is `minimised`, for one that is a part of another has no say in its gradient.
+    of an update. Only the one that is `minimised` does so: of a part of another one autograd finds it.
     """
 
     minimised = False  # whether updates are made on its own loss; the trainer says so
