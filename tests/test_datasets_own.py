@@ -7,6 +7,7 @@ import os
 import sys
 import types
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -95,11 +96,11 @@ def test_images_know_their_files_and_reports_name_them(folders):
     assert "test/animal/cat/0.png" not in dataset.test.names
     number = dataset.test.names.index("test/plant/fir/1.png")
     mistake = Mistake(number, ("plant", "fir"), ("animal", "dog"), 2, ("animal", "dog"))
-    assert "test/plant/fir/1.png" in str(_paths(mistake, dataset))
-    assert "test/plant" not in str(_paths(mistake, None))
-    told = str(_paths(replace(mistake, nearest=((0, "dog"), (len(dataset.train), "fir"))), dataset))
-    assert "stored as dog:" in told
-    assert "stored as" not in str(_paths(replace(mistake, nearest=((len(dataset.train), "fir"),)), dataset))
+    paths, unknown = partial(_paths, tree=dataset.taxonomy), (len(dataset.train), "fir")
+    assert "test/plant/fir/1.png" in str(paths(mistake, dataset))
+    assert "test/plant" not in str(paths(mistake, None))
+    assert "stored as dog:" in str(paths(replace(mistake, nearest=((0, "dog"), unknown)), dataset))
+    assert "stored as" not in str(paths(replace(mistake, nearest=(unknown,)), dataset))
     assert load_dataset("garden", progress=False).test.names == ()
 
 

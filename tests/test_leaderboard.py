@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -252,11 +253,10 @@ def test_labels_of_single_depth_are_scenarios_of_their_own() -> None:
 def test_the_readme_has_figures_of_published_runs_alone() -> None:
     """Each row of its tables is a method's final accuracy, the mean over three seeds of equal settings."""
     found: dict[tuple[str, str], list[list[float]]] = {}
-    for path in sorted((ROOT / "results").glob("*.jsonl")):
-        for run in map(json.loads, path.read_text("utf-8").splitlines()[1:]):
-            settings = {key: value for key, value in run["config"]["config"].items() if key != "seed"}
-            accuracy = [100 * value for value in run["result"]["final_accuracy"].values()]
-            found.setdefault((settings["method"], json.dumps(settings)), []).append(accuracy)
+    for run in read_runs(sorted((ROOT / "results").glob("*.jsonl"))):
+        accuracy = [100 * value for value in run.result.final_accuracy.values()]
+        settings = replace(run.config.own(), seed=0)
+        found.setdefault((settings.method, repr(settings)), []).append(accuracy)
     means: dict[str, list[list[float]]] = {}
     for (method, _), runs in found.items():
         if len(runs) != 3:
