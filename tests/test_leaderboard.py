@@ -213,6 +213,13 @@ def test_the_leader_those_as_good_and_those_below_the_floor(tmp_path: Path) -> N
     assert "*ceiling* |" in row("Oracle")
 
 
+def test_one_lucky_seed_does_not_lead(tmp_path: Path) -> None:
+    make_run(tmp_path / "lucky", "fms", 0, final=dict.fromkeys(LEVELS, 0.88))
+    lines = leaderboard(read_runs([made(tmp_path)])).splitlines()
+    assert any("| **81.0±1.00** |" in line for line in lines)
+    assert any(line.startswith("| FMS ") and "| 88.0 |" in line for line in lines)
+
+
 def test_equal_means_lead_together(tmp_path: Path) -> None:
     for method in ("er", "mir"):
         for seed in range(2):

@@ -22,6 +22,7 @@ from ramify.sweeps.experiments import display_name
 from ramify.taxonomy import Taxonomy
 from ramify.typed import flat, to_dict
 
+ENOUGH = 3  # seeds to lead by, where there are rows with as many
 HEAD = """# Leaderboard
 
 Every method on every setup, dataset and scale of the runs in `results/`, made by
@@ -30,8 +31,9 @@ Every method on every setup, dataset and scale of the runs in `results/`, made b
 - Final accuracy (%) at each level, and A_AUC, the mean of the any-time accuracies over the levels;
   mean ± standard deviation over seeds. A heading has the number of classes and, where a setup uses some
   levels of a deeper tree, the level's number there.
-- **Bold**: the best of a column. <u>Underlined</u>: not told apart from it (paired t-test over three seeds
-  or more, Holm's correction over the table, p ≥ 0.05). Neither: worse, or too few seeds for a test.
+- **Bold**: the best of a column; where some rows have three seeds or more, the best of those.
+  <u>Underlined</u>: not told apart from it (paired t-test over three seeds or more, Holm's correction over
+  the table, p ≥ 0.05). Neither: worse, or too few seeds for a test.
 - *floor* and *ceiling* are what methods are held against, *told* is given the true path of every sample: they
   compete with none. ↓ is below the best floor of its column.
 - Compute: images through the network in millions, a backward pass counted as two; evaluation is left out.
@@ -98,10 +100,14 @@ def _judged(found: dict[Series, list[Figure | None]]) -> dict[Series, list[Judge
     best: list[float] = []  # means that are equal lead together
     tests: dict[tuple[Series, int], float] = {}
     for i in range(len(next(iter(found.values())))):
-        ranked = sorted((s for s in rivals if found[s][i]), key=lambda s: -_mean(found[s][i]))
-        best.append(_mean(found[ranked[0]][i]) if ranked else math.inf)
-        for series in ranked[1:]:
-            compared = paired(_seeds(found[ranked[0]][i]), _seeds(found[series][i]))
+        there = [series for series in rivals if found[series][i]]
+        tried = [series for series in there if len(_seeds(found[series][i])) >= ENOUGH]
+        leader = max(tried or there, key=lambda s: _mean(found[s][i]), default=None)
+        best.append(math.inf if leader is None else _mean(found[leader][i]))
+        for series in there:
+            if leader is None or series is leader:
+                continue
+            compared = paired(_seeds(found[leader][i]), _seeds(found[series][i]))
             if compared is not None and compared.p is not None:
                 tests[series, i] = compared.p
     corrected = dict(zip(tests, holm(list(tests.values())), strict=True))
