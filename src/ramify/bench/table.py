@@ -31,6 +31,7 @@ from ramify.bench.measure import (
     update_ratio,
     with_memory,
 )
+from ramify.bench.photos import IMAGES, PHOTOS, READ_AT, decoding, start_again
 from ramify.bench.sweeps import no_op, overhead, ray_overhead, two_workers
 from ramify.bench.workload import BareLoop, Workload
 from ramify.methods import METHODS, make_settings
@@ -137,6 +138,7 @@ def run_bench(quick: bool, show: Show) -> dict[str, Any]:
     tell(Measured("partial_fit one sample at a time ÷ a run", report["learner"]["ratio"], "×", 0.9))
     _many_classes(report, tell)
     _growth(report, tell)
+    _photographs(report, tell)
     return report
 
 
@@ -179,6 +181,18 @@ def _larger_images(report: dict[str, Any], tell: Show, blocks: int) -> None:
         tell(Measured(f"{name}, share of the kernel", 100 * found["kernel_share"], "%", 2, True))
         plain = 100 * found["plain_kernel_share"]
         tell(Measured(f"limit {pixels} px with glibc's own setting, share of the kernel", plain, "%"))
+
+
+def _photographs(report: dict[str, Any], tell: Show) -> None:
+    """What own photographs cost before anything is learned from them."""
+    report["photos"] = {}
+    for sides, count in PHOTOS.items():
+        for size in READ_AT:
+            name = f"photos of {sides[0]}×{sides[1]} to {size}, read ÷ Pillow alone"
+            report["photos"][name] = found = decoding(sides, size, count)
+            tell(Measured(name, found, "×", 0.8))
+    report["second_start_seconds"] = seconds = start_again(IMAGES)
+    tell(Measured(f"second start on {IMAGES:,} images", seconds, "s", 1, True))
 
 
 def _features(report: dict[str, Any], tell: Show, quick: bool) -> None:
