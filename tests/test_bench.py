@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -30,9 +31,11 @@ from ramify.bench.measure import (
     learning_memory,
     update_ratio,
 )
+from ramify.bench.photos import by_pillow, make
 from ramify.bench.profile import Clock, profile_table, profile_update
 from ramify.bench.workload import BareLoop, Workload
 from ramify.cli import main
+from ramify.datasets import load_dataset
 from ramify.methods import Settings
 from ramify.methods.clib import ImportanceSettings
 from ramify.methods.settings import NetworkSettings
@@ -193,3 +196,12 @@ def test_a_profile_has_every_part_and_adds_up() -> None:
     for spent in found.values():
         assert sum(spent.values()) == pytest.approx(2 * spent["together"])
     assert "| importance |" in profile_table("tiny", found)
+
+
+def test_pillow_alone_reads_the_same_photographs(tmp_path: Path) -> None:
+    """What decoding is timed beside is no less work: all photographs, to the same pixels."""
+    paths = make(tmp_path / "own", (48, 36), 5)
+    dataset = load_dataset(tmp_path / "own", tmp_path / "data", image_size=16, progress=False)
+    ours = [image.tobytes() for split in (dataset.train, dataset.test) for image in split.images]
+    alone = [np.asarray(pixels).transpose(2, 0, 1).tobytes() for pixels in by_pillow(paths, 16)]
+    assert sorted(ours) == sorted(alone)

@@ -1,6 +1,6 @@
 """What it takes to read photographs: decoding beside Pillow's own, and a second start on many images.
 
-Photographs are made up (a falling spectrum, JPEG of quality 90). Times are of the processor, interleaved.
+Photographs are made up (a falling spectrum; JPEG, 90). Decoding is timed in turns, by the processor.
 """
 
 from __future__ import annotations
@@ -70,22 +70,6 @@ def compare(folder: Path, paths: Sequence[Path], size: int) -> float:
     return float(alone / whole)
 
 
-def second_start(folder: Path, images: int) -> float:
-    """Seconds that a start takes after images have been decoded, and every file has been looked at once."""
-    Image.fromarray(np.full((8, 8, 3), 128, np.uint8)).save(folder / "one.png")
-    for number in range(max(2, images // 200)):
-        place = folder / "own" / f"class {number}"
-        place.mkdir(parents=True)
-        shutil.copy(folder / "one.png", place / "0.png")
-        for other in range(1, 200):
-            os.link(place / "0.png", place / f"{other}.png")
-    time.sleep(2.5)  # folders that have just changed are looked at again
-    for thorough in (True, True, False):
-        start = time.perf_counter()
-        load_dataset(folder / "own", folder / "data", image_size=8, progress=False, thorough=thorough)
-    return time.perf_counter() - start
-
-
 def decoding(sides: tuple[int, int], size: int, count: int) -> float:
     """Photographs read a second, beside those that Pillow alone reads."""
     with tempfile.TemporaryDirectory() as name:
@@ -94,6 +78,18 @@ def decoding(sides: tuple[int, int], size: int, count: int) -> float:
 
 
 def start_again(images: int) -> float:
-    """Seconds until a folder of so many images is open for the second time."""
+    """Seconds that a start takes after images have been decoded, and every file has been looked at once."""
     with tempfile.TemporaryDirectory() as name:
-        return second_start(Path(name), images)
+        folder = Path(name)
+        Image.fromarray(np.full((8, 8, 3), 128, np.uint8)).save(folder / "one.png")
+        for number in range(max(2, images // 200)):
+            place = folder / "own" / f"class {number}"
+            place.mkdir(parents=True)
+            shutil.copy(folder / "one.png", place / "0.png")
+            for other in range(1, 200):
+                os.link(place / "0.png", place / f"{other}.png")
+        time.sleep(2.5)  # folders that have just changed are looked at again
+        for thorough in (True, True, False):
+            start = time.perf_counter()
+            load_dataset(folder / "own", folder / "data", image_size=8, progress=False, thorough=thorough)
+        return time.perf_counter() - start
