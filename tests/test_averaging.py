@@ -6,28 +6,31 @@ import numpy as np
 import pytest
 import torch
 
+from ramify.hierarchy.means import MeanAnswers
 from ramify.methods import METHODS
 from ramify.methods.checks import Toy, learner, same, taught, through_a_file, weights
 from ramify.training.averaging import Average
 
 
-def test_the_average_is_that_of_the_weights_after_each_fourth_update():
-    toy, decay, found = Toy.stream(48), 0.9, []
+@pytest.mark.parametrize(("before", "reach"), [(0, 1.0), (30_000, 3.0), (900_000, 5.0)])
+def test_the_average_is_that_of_the_weights_after_each_fourth_update(before, reach):
+    toy, decay, found = Toy.stream(48), 0.3, []
     trainer = learner(METHODS["er"], toy, average=decay)
+    trainer.updates = before  # as in a long stream
     slow: dict[str, torch.Tensor] = {}
     update = trainer.update
 
     def watched(batch, rate=None):
         update(batch, rate)
-        now, count = weights(trainer), trainer.updates
+        now, count = weights(trainer), trainer.updates - before
         if count % Average.EVERY:
             return
-        keep = min(decay, count / (count + 10)) ** Average.EVERY
+        further = reach if not before or before >= 50_000 else trainer.updates / 10_000
+        keep = min(decay ** (1 / further), count / (count + 10)) ** Average.EVERY
         for name, value in now.items():
             if not value.is_floating_point():
                 continue
-            before = slow.get(name, value)
-            slow[name] = keep * before + (1 - keep) * value
+            slow[name] = keep * slow.get(name, value) + (1 - keep) * value
         classes = len(trainer.classes)
         for name in ("heads.weights.0", "heads.biases.0"):  # rows of classes that have come are as they are
             for row in range(found[-1] if found else classes, classes):
@@ -36,6 +39,7 @@ def test_the_average_is_that_of_the_weights_after_each_fourth_update():
 
     trainer.update = watched
     toy.teach(trainer, 0, 48)
+    assert trainer.reach == pytest.approx(reach, rel=0.01)
     assert len(found) >= 10
     assert found[-1] > found[0]
     answering = trainer.averaged()
@@ -59,6 +63,57 @@ def test_every_method_can_answer_by_averaged_weights_and_trains_the_same(name):
     images = toy.images
     np.testing.assert_array_equal(averaged.logits(images).numpy(), again.logits(images).numpy())
     assert not torch.equal(averaged.logits(images), plain.logits(images))
+
+
+def test_asking_leaves_nothing_behind_in_the_average():
+    """Also where classes have come since its latest update: their rows are as they are, for this answer."""
+    toy = Toy.stream(40)
+    silent, asked = (learner(METHODS["canopy"], toy) for _ in range(2))
+    came_between = 0
+    for start in range(40):
+        toy.teach(silent, start, start + 1)
+        toy.teach(asked, start, start + 1)
+        asked.predict(toy.images[:4])
+        came_between += asked.average.met < len(asked.classes)
+        answering = asked.averaged()
+        for name in ("heads.weights.0", "heads.biases.0"):
+            new = slice(asked.average.met, len(asked.classes))
+            assert torch.equal(answering[name][new], weights(asked)[name][new])
+    assert came_between
+    assert same(silent.average.values, asked.average.values)
+    assert same(weights(silent), weights(asked))
+
+
+@pytest.mark.parametrize(("updates", "reach"), [(0, 1.0), (30_000, 3.0), (900_000, 5.0)])
+def test_mean_answers_are_those_of_a_slow_loop(updates, reach):
+    toy = Toy.stream(60)
+    trainer = learner(METHODS["canopy"], toy)
+    trainer.updates = updates
+    answers, slow = trainer.recipe.answer.answers, {}
+    taken = answers.learned
+
+    def watched(bench, forward):
+        taken(bench, forward)
+        further = bench.updates / 10_000 if 10_000 < bench.updates < 50_000 else reach
+        own, level_of = forward.batch.classes, bench.classes.level_of
+        said = np.zeros(forward.logits.shape)
+        for level in bench.classes.levels:
+            among = level_of == level
+            odds = np.exp(forward.logits.numpy()[:, among].astype(np.float64))
+            said[:, among] = odds / odds.sum(1, keepdims=True)
+        for cls in set(own[own >= 0].tolist()):
+            rows = np.flatnonzero(own == cls)
+            kept = MeanAnswers.MEMORY ** (len(rows) / further)
+            total, weight = slow.get(cls, (np.zeros(0), 0.0))
+            total = np.pad(total, (0, len(level_of) - len(total)))
+            slow[cls] = (kept * total + said[rows].sum(0), kept * weight + len(rows))
+
+    answers.learned = watched
+    toy.teach(trainer, 0, 60)
+    means = answers.means()
+    assert len(slow) == len(trainer.classes)
+    for cls, (total, weight) in slow.items():
+        np.testing.assert_allclose(means[cls, : len(total)], total / weight, rtol=1e-4, atol=1e-6)
 
 
 def test_a_restored_network_that_is_asked_before_it_learns_on_is_averaged_with_its_statistics():

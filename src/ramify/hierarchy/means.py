@@ -24,7 +24,7 @@ class MeanAnswers(Stateful):
     """Running mean of what the model answers to the samples of each class, at every level: [class, class].
 
     Taken from the logits of training passes as they come. A class's mean is over its latest samples, about
-    1 / (1 - `MEMORY`) of them.
+    1 / (1 - `MEMORY`) of them, and more in a long stream (`bench.reach`).
     """
 
     _state: ClassVar[tuple[str, ...]] = ("sums", "weight")
@@ -53,7 +53,7 @@ class MeanAnswers(Stateful):
         own = like(logits, labels[rows])
         names, counts = np.unique(labels[rows], return_counts=True)
         present = like(logits, names)
-        kept = torch.pow(self.MEMORY, like(logits, counts).to(answers.dtype))
+        kept = torch.pow(self.MEMORY ** (1 / bench.reach), like(logits, counts).to(answers.dtype))
         self.sums[present] *= kept[:, None]
         self.weight[present] *= kept
         self.sums[:, :classes].index_add_(0, own, answers)

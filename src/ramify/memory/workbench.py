@@ -23,6 +23,7 @@ from ramify.randomness import Generators
 from ramify.state import State, Stateful
 
 LOOK = 256  # samples in one pass without gradients
+LONG = 10_000  # updates from which on running means reach further back
 Weights = dict[str, Tensor]
 
 
@@ -92,6 +93,11 @@ class Workbench(Stateful):
     def fresh(self) -> int:
         """How many of the samples that wait have not been trained on yet; the others are in a window."""
         return sum(sample.new for sample in self.waiting)
+
+    @property
+    def reach(self) -> float:
+        """How many times further back running means reach than at first: further, the longer the stream."""
+        return min(max(self.updates / LONG, 1.0), 5.0)
 
     def send(self, values: Tensor) -> Tensor:
         """Values on the device; the host does not wait until they are there (pinned, where that is CUDA)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import ClassVar
 
 import torch
@@ -17,8 +18,8 @@ from ramify.state import State, Stateful
 class Average(Stateful):
     """An exponential average of all weights and running statistics, `decay` an update, warmed up; 0: none.
 
-    It is brought up to date every few updates, by as much as these would have. The rows of classes that have
-    come since are taken as they are.
+    It is brought up to date every few updates, by as much as these would have, and reaches further back in a
+    long stream (`bench.reach`). The rows of classes that have come since are taken as they are.
     """
 
     _state: ClassVar[tuple[str, ...]] = ("values", "updates", "met")
@@ -38,7 +39,7 @@ class Average(Stateful):
         self.updates += 1
         if self.updates % self.EVERY == 0:
             self._follow(bench)
-            warm = min(self.decay, self.updates / (self.updates + 10))
+            warm = min(self.decay ** (1 / bench.reach), self.updates / (self.updates + 10))
             torch._foreach_lerp_(list(self.values.values()), self._live, 1 - warm**self.EVERY)
 
     @torch.no_grad()
@@ -57,10 +58,13 @@ class Average(Stateful):
         self.met = classes
 
     def weights(self, bench: Workbench) -> Weights:
-        """The average by the names of the weights; nothing where none is kept."""
-        if self.decay:
-            self._follow(bench)
-        return dict(self.values)
+        """The average by the names of the weights; nothing where none is kept. Asking changes nothing."""
+        if not self.decay or (self.values and self.met == len(bench.classes)):
+            return dict(self.values)
+        asked = copy(self)
+        asked.values, asked._live = {name: value.clone() for name, value in self.values.items()}, []
+        asked._follow(bench)
+        return asked.values
 
     def follow(self, change: Change) -> None:
         """The rows of the average follow as the network's own."""

@@ -11,17 +11,14 @@ from ramify.state import Stateful
 
 
 class Rate(Stateful):
-    """A learning rate that follows the training. As it stands: constant."""
-
-    _state: ClassVar[tuple[str, ...]] = ("current",)
+    """A learning rate that may follow the training. As it stands: constant."""
 
     def __init__(self, base: float) -> None:
         self.base = base
-        self.current = base
 
     def value(self, bench: Workbench) -> float:
         """The rate of the next update."""
-        return self.current
+        return self.base
 
     def learned(self, bench: Workbench, forward: Forward) -> None:
         """An update has been made."""
@@ -34,7 +31,7 @@ class ExponentialReset(Rate):
 
     def __init__(self, base: float, decay: float) -> None:
         super().__init__(base)
-        self.decay = decay
+        self.current, self.decay = base, decay
         self.met = 0  # classes at the latest update
 
     def value(self, bench: Workbench) -> float:
@@ -71,12 +68,17 @@ class Adaptive(Rate):
     def __init__(self, base: float, importance: Importance) -> None:
         super().__init__(base)
         self.importance = importance
-        self.high, self.low = base, base * self.STEP
+        self.current = self.high = base
+        self.low = base * self.STEP
         self.is_high = True
         self.counts = 0
         self.refreshed = False  # within this training call
         self.high_decreases: list[float] = []
         self.low_decreases: list[float] = []
+
+    def value(self, bench: Workbench) -> float:
+        """The one that is in force."""
+        return self.current
 
     def learned(self, bench: Workbench, forward: Forward) -> None:
         """Count, and change over at the end of an interval."""
