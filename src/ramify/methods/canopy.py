@@ -34,7 +34,7 @@ class CanopySettings(Typed):
     """Share of the past in the running class frequencies of training batches."""
     window: Whole = 64
     """The latest samples, from which half of a batch is drawn; at most a sixteenth of the memory's places."""
-    ripe: NotNegative = 50.0
+    ripe: NotNegative = 20.0
     """Rehearsals after which an image gets AutoAugment and CutMix half of the time; new ones get neither."""
 
 
