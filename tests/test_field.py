@@ -147,7 +147,7 @@ def test_der_is_its_formula(several):
             list(enumerate(toy.paths[i], 1)) if several and i % 3 == 0 else [(toy.levels[i], toy.labels[i])]
         )
         for level, label in pairs:
-            trainer._meet(level, label)
+            trainer.meet(level, label)
         labels[toy.images[i].numpy().tobytes()] = [trainer.classes.find(*pair) for pair in pairs]
         trainer.observe(toy.images[i : i + 1], [pairs])
     assert oracle.updates == trainer.updates == 80

@@ -176,7 +176,7 @@ def test_bias_layers_find_a_known_distortion():
     """Logits of the new classes are 3 z - 1 by construction, so α → 1/3 and β → 1/3 undo it."""
     trainer = traced("bic", memory_size=2000, bic={"validation": 0.5, "epochs": 600})
     for label in range(4):
-        trainer._meet(1, f"old {label}" if label < 2 else f"new {label}")
+        trainer.meet(1, f"old {label}" if label < 2 else f"new {label}")
     rng, layers = np.random.default_rng(0), trainer.recipe.answer
     layers.before = 2
     true = torch.from_numpy(rng.normal(0, 2, (400, 4))).float()

@@ -132,7 +132,7 @@ def test_what_is_renewed_at_a_new_class_and_at_no_other_time(
     ages, before = learn(1, "a")
     trainer.recipe.keep.arrive(trainer, trainer.waiting[0] if trainer.waiting else None)  # no class has come
     assert np.array_equal(trainer.model.heads.weights[0].detach().numpy(), before)
-    trainer._meet(1, "b")
+    trainer.meet(1, "b")
     trainer.recipe.keep.arrive(trainer, None)
     after = trainer.model.heads.weights[0].detach().numpy()
     assert (trainer.optimizer.state()["moments"] == {}) == (name == "er_fresh_moments")

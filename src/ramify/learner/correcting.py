@@ -38,7 +38,7 @@ def correct(trainer: SharedTrainer, inputs: Tensor, labels: Sequence[Sequence[Pa
 def _insist(trainer: SharedTrainer, inputs: Tensor, labels: Sequence[Sequence[Pair]], most: int) -> None:
     kept = trainer.inputs.take(inputs, trainer.rng).to(trainer.memory.home)
     level_of = trainer.classes.level_of
-    classes = [sorted((trainer._meet(*pair) for pair in own), key=level_of.__getitem__) for own in labels]
+    classes = [sorted((trainer.meet(*pair) for pair in own), key=level_of.__getitem__) for own in labels]
     samples = [Sample(row, tuple(own), own[-1]) for row, own in zip(kept, classes, strict=True)]
     # neither new nor stored: no objective treats them as anything but samples with labels
     batch = dataclasses.replace(arrived(samples), arrivals=np.full(len(samples), -1))

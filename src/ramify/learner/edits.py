@@ -249,7 +249,7 @@ class Editable:
             before, samples = self._whole(), dict(stored(self._trainer))
             done = self._safely(before, work)
             after, now = self._whole(), dict(stored(self._trainer))
-            self._trainer._ties = None
+            self._trainer.know_ties(None)
             changed = {n: labels for n, labels in samples.items() if now.get(n) != labels}
             told = {"stored": len(changed)} | done.told | ({"for_good": True} if for_good else {})
             entry = self._history.add(what, self._trainer.samples, told)

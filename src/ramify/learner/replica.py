@@ -57,7 +57,6 @@ class Replica:
     def _find_tree(self, fresh: Learner) -> None:
         """Find the tree anew, or take the last one where that was costly and not long ago."""
         trainer, start = fresh._trainer, monotonic()
-        trainer._ties = None
         if self._ties is None or start - self._found > self._took / SHARE:
             self._ties = trainer.ties()
             self._found, self._took = monotonic(), monotonic() - start

@@ -33,7 +33,7 @@ def without_samples(learner: Learner) -> Learner:
     own.restore(trainer.state())
     if trainer.method.closed_form:
         own.flush()  # what waits counts in its answers
-    own.optimizer = own._new_optimizer()  # its moments are of the samples' gradients
+    own.optimizer = own.new_optimizer()  # its moments are of the samples' gradients
     if not len(own.classes):
         return copy
     said, ties = _answers(own), own.ties()

@@ -127,7 +127,7 @@ def _begun(learner: Editable, level: int, name: Label, cls: int, share: float) -
     there = trainer.classes.find(level, name)
     if there is not None:
         return there
-    new = trainer._meet(level, name)
+    new = trainer.meet(level, name)
     trainer.model.heads.copy(cls, new, share)
     trainer.classes.first_seen[new] = trainer.classes.first_seen[cls]
     trainer.classes.seen[new] = max(1, round(trainer.classes.seen[cls] * share))
@@ -178,7 +178,7 @@ def relabel(learner: Editable, samples: Any, label: Any, level: int | None) -> D
     (pairs,) = as_pairs([label], level, trainer.classes, tree)
     if not pairs:
         raise RamifyError("no label was given; to take samples out, forget them")
-    new = {h: trainer._meet(h, name) for h, name in pairs}
+    new = {h: trainer.meet(h, name) for h, name in pairs}
     edits: dict[int, Labels] = {}
     for number, labels in found.items():
         by_level = {} if whole else {int(trainer.classes.level_of[c]): c for c in labels}
@@ -304,7 +304,7 @@ def _in_tree(learner: Editable, by_level: dict[int, int], level: int) -> dict[in
     for h, cls in by_level.items():
         if h < level:
             named = _as_known(learner, path[h - 1])
-            found[h] = learner._trainer._meet(h, named)
+            found[h] = learner._trainer.meet(h, named)
         elif h == level or trees.ancestry(tree, h, str(classes.labels[cls]))[:level] == path:
             found[h] = cls
     return found

@@ -83,9 +83,9 @@ class Askable(Workbench, ABC):
         now = (self.updates, self.samples)
         return None if self._ties is None or self._ties[0] != now else self._ties[1]
 
-    def know_ties(self, ties: Ties) -> None:
-        """Let this be the tree until more is learned."""
-        self._ties = (self.updates, self.samples), ties
+    def know_ties(self, ties: Ties | None) -> None:
+        """Let this be the tree until more is learned; None: it has to be found."""
+        self._ties = None if ties is None else ((self.updates, self.samples), ties)
 
     def follow(self, change: Change) -> None:
         """An edit of the labels changes the tree."""

@@ -57,21 +57,22 @@ class Trainer(Askable):
         model = new_model(recipe, settings, inputs, rng, device, network)
         self.settings = dataclasses.replace(settings, precision=model.precision)  # auto: as measured
         super().__init__(model, Classes(), inputs, size, columns_of(recipe, inputs), rng, device, home)
-        self.optimizer, self.guard, self.ahead = self._new_optimizer(), Guard(self), Ahead(self)
+        self.optimizer, self.guard, self.ahead = self.new_optimizer(), Guard(self), Ahead(self)
         self.average = Average(method.average if settings.average is None else settings.average)
         self.augment, self.mix = changes_of(recipe, settings, inputs)
         self.buffer_size = recipe.rehearse.buffer_size(settings.batch_size)
         self.credit = 0.0  # updates not made yet
         self.pause: Callable[[], None] = lambda: None  # called between the updates of long training
 
-    def _new_optimizer(self) -> Optimizer:
+    def new_optimizer(self) -> Optimizer:
+        """One that knows of no update so far."""
         return Optimizer(self.model, self.settings.network.lr_factor)
 
     def renew(self) -> None:
         """Forget all that the network has learned; memory stays."""
         self.guard.read()
         self.model.renew(new_backbone(self.recipe, self.settings, self.inputs, self.rng, self._template))
-        self.optimizer = self._new_optimizer()
+        self.optimizer = self.new_optimizer()
         self.average = Average(self.average.decay)
 
     # ---- learning
@@ -91,11 +92,12 @@ class Trainer(Askable):
     def _take(self, values: Tensor, labels: Sequence[Sequence[Pair]]) -> None:
         # a copy, for the caller may use its tensor again
         for own, pairs in zip(values.clone().unbind(), labels, strict=True):
-            classes = [self._meet(level, label) for level, label in pairs]
+            classes = [self.meet(level, label) for level, label in pairs]
             by_level = sorted(classes, key=lambda cls: int(self.classes.level_of[cls]))
             self._arrive(Sample(own, tuple(by_level), classes[0] if classes else -1))
 
-    def _meet(self, level: int, label: Any) -> int:
+    def meet(self, level: int, label: Any) -> int:
+        """The number of a class, which is made where it is new."""
         known = self.classes.find(level, label)
         if known is not None:
             return known
