@@ -65,9 +65,10 @@ class Settings(Typed):
     lr: Positive = 3e-4
     """Base learning rate of Adam."""
     lr_decay: Decay = 0.9999
-    """Factor on the rate at each update (ER, EWC++, BiC, MIR)."""
+    """Factor on the rate at each update, until a class comes (ER and its kin; CLIB's and RM's differ)."""
     average: Share | None = None
-    """Share of the past in averaged weights that answer, an update; 0: none; default: the method's own."""
+    """Share of the past in averaged weights that answer, an update; 0: none; default: the method's own.
+    From 10,000 updates on they reach further back, up to five times."""
     precision: Literal["fp32", "bf16", "auto"] = "fp32"
     """What the backbone computes in; auto: bf16 where the device has it and the network gains by it."""
     memory_device: Literal["device", "host"] = "device"
