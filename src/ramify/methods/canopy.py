@@ -34,9 +34,8 @@ class CanopySettings(Typed):
     """Share of the past in the running class frequencies of training batches."""
     window: Whole = 64
     """The latest samples, from which half of a batch is drawn; at most a sixteenth of the memory's places."""
-    ripe: NotNegative = 50.0
-    """Rehearsals after which an image gets AutoAugment and CutMix half of the time; new ones get neither.
-    Fewer in a long stream, when the network knows more: a fifth of them after 50,000 updates."""
+    ripe: NotNegative = 20.0
+    """Rehearsals after which an image gets AutoAugment and CutMix half of the time; new ones get neither."""
 
 
 class LevelShares(Policy):
