@@ -20,7 +20,7 @@ from ramify.methods.trainer import Trainer
 from ramify.randomness import Generators
 from ramify.rehearsal import Spread
 from ramify.training.priors import Shifted
-from ramify.training.rates import ExponentialReset
+from ramify.training.rates import Rate
 from ramify.typed import NotNegative, Share, Typed, Whole
 
 
@@ -119,7 +119,7 @@ def canopy(settings: Settings, rng: Generators) -> Recipe:
         keep=LevelShares(rng["keep"]),
         rehearse=Spread(rng["rehearse"], window),
         minimise=LifetimePrior(own.prior, own.recent),
-        rate=ExponentialReset(settings.lr, settings.lr_decay, settings.lr / 2),
+        rate=Rate(settings.lr),
         answer=FoundTree(),
         ripe=own.ripe,
         memory_size=settings.memory_size - window,
