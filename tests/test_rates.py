@@ -41,6 +41,17 @@ def test_the_exponential_rate_decays_and_starts_again_at_a_new_class():
     assert seen == pytest.approx([3e-4 * 0.9**n for n in (0, 1, 2, 3, 0, 1, 2, 0, 1)])
 
 
+def test_the_exponential_rate_falls_no_further_than_told_and_starts_again_all_the_same():
+    rate, bench = ExponentialReset(1.0, 0.5, least=0.3), make_bench()
+    seen = []
+    for step in range(7):
+        if step in (0, 4):
+            bench.classes.meet(1, step, step)
+        seen.append(rate.value(bench))
+        rate.learned(bench, NO_PASS)
+    assert seen == [1.0, 0.5, 0.3, 0.3, 1.0, 0.5, 0.3]
+
+
 def test_a_plain_rate_is_constant():
     rate, bench = Rate(0.1), make_bench()
     rate.learned(bench, NO_PASS)

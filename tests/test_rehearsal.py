@@ -434,6 +434,8 @@ def test_spread_takes_new_samples_first_then_any_of_its_window_and_counts(seed, 
     bench.waiting = [sample(100 + i, 0) for i in range(int(rng.integers(1, 15)))]
     arrivals, times = arrived(bench.waiting), dict.fromkeys(range(200), 0)
     spread = Spread(np.random.default_rng(seed), 12)
+    bench.updates = int(rng.choice([0, 10_000, 20_000, 50_000, 10**7]))  # more counts in a long stream
+    reach = {0: 1, 20_000: 2, 50_000: 5, 10**7: 5}.get(bench.updates, 1)
     for _ in range(int(rng.integers(1, 9))):
         batch = spread.compose(bench, arrivals, size)
         drawn, new = numbers(batch), [n for n in numbers(arrivals) if not times[n]]
@@ -442,7 +444,7 @@ def test_spread_takes_new_samples_first_then_any_of_its_window_and_counts(seed, 
         assert len(set(drawn)) == len(drawn) == min(size, stored + len(latest))
         assert len(latest) == min(len(arrivals), max(size // 2, size - stored))
         assert len(set(new) & set(latest)) == min(len(new), len(latest))
-        assert batch.rehearsed.tolist() == [times[n] for n in drawn]
+        assert batch.rehearsed.tolist() == [times[n] * reach for n in drawn]
         for number in drawn:
             times[number] += 1
         if stored and rng.random() < 0.5:  # another sample in its place begins anew

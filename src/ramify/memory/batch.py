@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ramify.arrays import AnyInts, Ints, Mask, Singles
+from ramify.arrays import AnyInts, Floats, Ints, Mask, Singles
 from ramify.state import State
 
 
@@ -20,7 +20,7 @@ class Choice(NamedTuple):
 
     rows: AnyInts  # of the arrivals
     slots: AnyInts  # of the stored samples
-    rehearsed: AnyInts | None = None  # how often each has been trained on before, where that is counted
+    rehearsed: Floats | None = None  # how often each has been trained on before, where that is told
 
 
 class Mixture(NamedTuple):
@@ -61,7 +61,7 @@ class Batch:
         None  # what the network takes, where it was made ahead: augmented and perhaps mixed
     )
     mixture: Mixture | None = None  # known where the batch was mixed ahead, or left unmixed
-    rehearsed: AnyInts | None = None  # [n] how often each was drawn from memory before, where that is counted
+    rehearsed: Floats | None = None  # [n] how often each has been trained on before, where that is told
 
     def __len__(self) -> int:
         return len(self.classes)

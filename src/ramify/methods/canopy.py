@@ -20,7 +20,7 @@ from ramify.methods.trainer import Trainer
 from ramify.randomness import Generators
 from ramify.rehearsal import Spread
 from ramify.training.priors import Shifted
-from ramify.training.rates import Rate
+from ramify.training.rates import ExponentialReset
 from ramify.typed import NotNegative, Share, Typed, Whole
 
 
@@ -34,8 +34,9 @@ class CanopySettings(Typed):
     """Share of the past in the running class frequencies of training batches."""
     window: Whole = 64
     """The latest samples, from which half of a batch is drawn; at most a sixteenth of the memory's places."""
-    ripe: NotNegative = 20.0
-    """Rehearsals after which an image gets AutoAugment and CutMix half of the time; new ones get neither."""
+    ripe: NotNegative = 50.0
+    """Rehearsals after which an image gets AutoAugment and CutMix half of the time; new ones get neither.
+    Fewer in a long stream, when the network knows more: a fifth of them after 50,000 updates."""
 
 
 class LevelShares(Policy):
@@ -110,8 +111,7 @@ def canopy(settings: Settings, rng: Generators) -> Recipe:
 
     The latest samples are trained on among each other, new ones as they are and stored ones the more changed
     the more often they were rehearsed. Logits are freed of what the batches happen to hold, averaged weights
-    answer, and the heads of all levels together. The window counts as memory. The rate is constant: averages
-    do what its fall would, and it has to go on learning where no class comes.
+    answer, and the heads of all levels together. The window counts as memory.
     """
     own = settings[CanopySettings]
     window = min(own.window, settings.memory_size // 16)
@@ -120,7 +120,7 @@ def canopy(settings: Settings, rng: Generators) -> Recipe:
         keep=LevelShares(rng["keep"]),
         rehearse=Spread(rng["rehearse"], window),
         minimise=LifetimePrior(own.prior, own.recent),
-        rate=Rate(settings.lr),
+        rate=ExponentialReset(settings.lr, settings.lr_decay, 0.8 * settings.lr),
         answer=FoundTree(),
         ripe=own.ripe,
         memory_size=settings.memory_size - window,

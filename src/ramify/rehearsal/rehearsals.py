@@ -68,7 +68,8 @@ class Spread(HalfAndHalf):
     """Half of each batch from the latest `window` samples: those not trained on yet, then any of them.
 
     So that the updates on a sample do not come in a row, with the same others beside it. A sample is offered
-    to the memory when it leaves the window. How often each has been drawn is counted.
+    to the memory when it leaves the window. How often each has been drawn is counted, and told as more the
+    longer the stream is (`bench.reach`): a network that knows more gains by changed images sooner.
     """
 
     columns: ClassVar[Columns] = {"rehearsed": Column(np.int32)}
@@ -88,7 +89,7 @@ class Spread(HalfAndHalf):
         stored[slots] += 1
         for row in chosen:
             latest[row]["rehearsed"] = int(times[row]) + 1
-        return Choice(chosen, slots, rehearsed)
+        return Choice(chosen, slots, rehearsed * bench.reach)
 
 
 class ArrivalsOnly(Rehearsal):

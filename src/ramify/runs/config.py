@@ -150,11 +150,7 @@ SETUP_GROUPS: dict[str, type[Any]] = {
 }
 
 # Defaults as they first were, where they have changed: for the names of runs.
-LATER: dict[str, dict[str, Any]] = {
-    "fms": {"unit": "samples"},
-    "kin": {"parents": 20.0},
-    "canopy": {"ripe": 50.0},
-}
+LATER: dict[str, dict[str, Any]] = {"fms": {"unit": "samples"}, "kin": {"parents": 20.0}}
 FIRST: dict[str, Any] = {
     "method": "pl-fms",
     "importance": {"kind": "sweep"},

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ramify.arrays import AnyInts, Floats, Ints, Mask
+from ramify.arrays import Floats, Ints, Mask
 from ramify.memory import Batch, Workbench
 from ramify.training.autoaugment import AutoAugmentName, auto_augment
 
@@ -40,7 +40,7 @@ class Draw:
     ripe: Mask  # [B] whether AutoAugment is applied at all
 
 
-def ripe(rehearsed: AnyInts | None, n: int, half: float, rng: np.random.Generator) -> Mask:
+def ripe(rehearsed: Floats | None, n: int, half: float, rng: np.random.Generator) -> Mask:
     """Which of n images are changed in full: one rehearsed k times with probability k / (k + `half`).
 
     That helps against learning an image by heart, and hinders while it is hardly known. With 0 all are.
@@ -66,7 +66,7 @@ class Augment:
     flip: bool = True
     half: float = 0.0
 
-    def draw(self, n: int, rng: np.random.Generator, rehearsed: AnyInts | None = None) -> Draw:
+    def draw(self, n: int, rng: np.random.Generator, rehearsed: Floats | None = None) -> Draw:
         """The choices for `n` images: always the same number of draws from `rng`."""
         uniform = rng.random((4, n))
         top, left = (uniform[:2] * (2 * self.padding + 1)).astype(np.int64)

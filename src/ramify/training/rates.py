@@ -25,13 +25,13 @@ class Rate(Stateful):
 
 
 class ExponentialReset(Rate):
-    """Times `decay` at each update, back to the base rate at each new class."""
+    """Times `decay` at each update, to no less than `least`; back to the base rate at each new class."""
 
     _state: ClassVar[tuple[str, ...]] = ("current", "met")
 
-    def __init__(self, base: float, decay: float) -> None:
+    def __init__(self, base: float, decay: float, least: float = 0.0) -> None:
         super().__init__(base)
-        self.current, self.decay = base, decay
+        self.current, self.decay, self.least = base, decay, least
         self.met = 0  # classes at the latest update
 
     def value(self, bench: Workbench) -> float:
@@ -40,7 +40,8 @@ class ExponentialReset(Rate):
 
     def learned(self, bench: Workbench, forward: Forward) -> None:
         """Decay."""
-        self.current, self.met = self.value(bench) * self.decay, len(bench.classes)
+        self.current = max(self.value(bench) * self.decay, self.least)
+        self.met = len(bench.classes)
 
 
 class Adaptive(Rate):
