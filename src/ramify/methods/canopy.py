@@ -111,7 +111,8 @@ def canopy(settings: Settings, rng: Generators) -> Recipe:
 
     The latest samples are trained on among each other, new ones as they are and stored ones the more changed
     the more often they were rehearsed. Logits are freed of what the batches happen to hold, averaged weights
-    answer, and the heads of all levels together. The window counts as memory.
+    answer, and the heads of all levels together. The window counts as memory. The rate falls to four fifths
+    at most: averages do the rest, and it has to go on learning where no class comes.
     """
     own = settings[CanopySettings]
     window = min(own.window, settings.memory_size // 16)
