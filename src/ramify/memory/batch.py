@@ -20,7 +20,7 @@ class Choice(NamedTuple):
 
     rows: AnyInts  # of the arrivals
     slots: AnyInts  # of the stored samples
-    rehearsed: Floats | None = None  # how often each has been trained on before, where that is told
+    rehearsed: Floats | None = None  # how often each has been trained on, times `Workbench.reach`, if told
 
 
 class Mixture(NamedTuple):
@@ -61,7 +61,7 @@ class Batch:
         None  # what the network takes, where it was made ahead: augmented and perhaps mixed
     )
     mixture: Mixture | None = None  # known where the batch was mixed ahead, or left unmixed
-    rehearsed: Floats | None = None  # [n] how often each has been trained on before, where that is told
+    rehearsed: Floats | None = None  # [n] as `Choice` has it
 
     def __len__(self) -> int:
         return len(self.classes)

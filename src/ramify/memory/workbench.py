@@ -23,7 +23,7 @@ from ramify.randomness import Generators
 from ramify.state import State, Stateful
 
 LOOK = 256  # samples in one pass without gradients
-LONG = 10_000  # updates from which on running means reach further back
+LONG, FURTHEST = 10_000, 5.0  # updates from which on `Workbench.reach` grows, and how far
 Weights = dict[str, Tensor]
 
 
@@ -96,8 +96,11 @@ class Workbench(Stateful):
 
     @property
     def reach(self) -> float:
-        """How many times further back running means reach than at first: further, the longer the stream."""
-        return min(max(self.updates / LONG, 1.0), 5.0)
+        """How long the stream is for what was tuned to `LONG` updates.
+
+        So many times further back do running means reach, and so many times sooner do images ripen.
+        """
+        return min(max(self.updates / LONG, 1.0), FURTHEST)
 
     def send(self, values: Tensor) -> Tensor:
         """Values on the device; the host does not wait until they are there (pinned, where that is CUDA)."""
