@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from ramify.hierarchy.means import MeanAnswers
-from ramify.methods import METHODS
+from ramify.methods import METHODS, Trainer
 from ramify.methods.checks import Toy, learner, same, taught, through_a_file, weights
 from ramify.training.averaging import Average
 
@@ -88,8 +88,24 @@ def test_asking_leaves_nothing_behind_in_the_average():
     assert same(weights(silent), weights(asked))
 
 
+def test_beside_a_training_step_the_average_moves_as_far_as_the_network():
+    """All but running statistics: the difference of two may be more than a variance is."""
+    toy = Toy.stream(48)
+    trainer = taught(METHODS["canopy"], toy)
+    averaged, raw = ({n: v.clone() for n, v in of(trainer).items()} for of in (Trainer.averaged, weights))
+    with trainer.average.beside(trainer), torch.no_grad():
+        for value in trainer.model.state_dict().values():
+            value += 1 if value.is_floating_point() else 0
+    trained = dict(trainer.model.named_parameters())
+    for name, value in trainer.averaged().items():
+        moved = weights(trainer)[name] - raw[name] if name in trained else torch.zeros_like(value)
+        torch.testing.assert_close(value, averaged[name] + moved, msg=name)
+
+
 @pytest.mark.parametrize("updates", [0, 30_000, 900_000])
-def test_mean_answers_are_those_of_a_slow_loop(updates):
+@pytest.mark.parametrize("paths", [False, True])
+def test_mean_answers_are_those_of_a_slow_loop(updates, paths):
+    """A sample with several labels speaks for each of them."""
     toy = Toy.stream(60)
     trainer = learner(METHODS["canopy"], toy)
     trainer.updates = updates
@@ -98,21 +114,24 @@ def test_mean_answers_are_those_of_a_slow_loop(updates):
 
     def watched(bench, forward):
         taken(bench, forward)
-        own, level_of = forward.batch.classes, bench.classes.level_of
+        own, level_of = forward.batch.labels, bench.classes.level_of
         said = np.zeros(forward.logits.shape)
         for level in bench.classes.levels:
             among = level_of == level
             odds = np.exp(forward.logits.numpy()[:, among].astype(np.float64))
             said[:, among] = odds / odds.sum(1, keepdims=True)
         for cls in set(own[own >= 0].tolist()):
-            rows = np.flatnonzero(own == cls)
+            rows = np.flatnonzero((own == cls).any(1))
             kept = MeanAnswers.MEMORY ** (len(rows) / further(bench.updates))
             total, weight = slow.get(cls, (np.zeros(0), 0.0))
             total = np.pad(total, (0, len(level_of) - len(total)))
             slow[cls] = (kept * total + said[rows].sum(0), kept * weight + len(rows))
 
     answers.learned = watched
-    toy.teach(trainer, 0, 60)
+    if paths:
+        trainer.observe(toy.images, [[(h, name) for h, name in enumerate(own, 1)] for own in toy.paths])
+    else:
+        toy.teach(trainer, 0, 60)
     means = answers.means()
     assert len(slow) == len(trainer.classes)
     for cls, (total, weight) in slow.items():

@@ -47,6 +47,35 @@ def test_a_corrected_image_is_answered_as_it_was_taught(garden, method):
     assert learner.score(garden.train.images[chosen(garden)], truth, 2) > before - 0.15
 
 
+def blobs(n, seed=5):
+    """Features of six classes, and one sample in the middle of each."""
+    rng = np.random.default_rng(seed)
+    kind, centre = rng.integers(0, 6, n), rng.normal(size=(6, 16)) * 2
+    return (centre[kind] + rng.normal(size=(n, 16))).astype(np.float32), kind, centre.astype(np.float32)
+
+
+def test_averaged_weights_follow_a_correction_however_long_the_stream_was(tmp_path, caplog):
+    features, kind, centre = blobs(320)
+    learner = Learner("canopy", features=16, memory_size=200, ask=0, lr=3e-3, correction=60)
+    learner.partial_fit(features=features, labels=[f"c{k}" for k in kind], level=1).flush()
+    learner._trainer.average.updates = learner._trainer.updates = 50_000
+    learner.save(tmp_path)
+    for k in range(4):
+        again, label = Learner.load(tmp_path), f"c{(k + 1) % 6}"
+        again.correct(features=centre[k : k + 1], labels=[label], level=1)
+        assert again.predict(features=centre[k : k + 1]).labels[1] == [label]
+    assert "not answered as taught" not in caplog.text
+
+
+def test_a_correction_that_is_not_enough_says_so(caplog):
+    features, kind, centre = blobs(320)
+    learner = Learner("er", features=16, memory_size=200, ask=0, lr=3e-3, correction=1)
+    learner.partial_fit(features=features, labels=[f"c{k}" for k in kind], level=1).flush()
+    learner.correct(features=centre[:1], labels=["c1"], level=1)
+    assert learner.predict(features=centre[:1]).labels[1] == ["c0"]
+    assert "a corrected sample is not answered as taught after 1 update;" in caplog.text
+
+
 def test_a_corrected_fine_label_changes_the_whole_path(garden):
     learner = Learner("er", **LIKE, taxonomy=garden.taxonomy)
     paths = [garden.taxonomy.path(leaf)[:3] for leaf in garden.train.leaves[chosen(garden)]]

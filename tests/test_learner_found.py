@@ -53,13 +53,14 @@ def test_every_consistent_path_lies_in_the_hierarchy(method: str, seed: int) -> 
         assert any(all(row[k : k + 1] == (label,) for k, label in told) for row in rows)
 
 
-def test_labels_above_the_finest_have_their_parents_too() -> None:
+@pytest.mark.parametrize("method", ["er", "canopy"])
+def test_labels_above_the_finest_have_their_parents_too(method: str) -> None:
     tree = Taxonomy.from_rows(
         [(f"{c}", f"{c}.{f}", f"{c}.{f}.{k}") for c in "ab" for f in "xy" for k in "12"]
     )
     draws = torch.Generator().manual_seed(0)
     images = torch.randint(0, 256, (48, 3, SIZE, SIZE), generator=draws, dtype=torch.uint8)
-    ours = learner("er")
+    ours = learner(method)
     ours.partial_fit(images, [tree.path(i % tree.leaves) for i in range(48)])
     found = ours.hierarchy()
     parents = {path[:2] for path in map(found.path, range(found.leaves)) if len(path) > 1}

@@ -23,8 +23,9 @@ FLOOR = 1e-4  # of a mean answer
 class MeanAnswers(Stateful):
     """Running mean of what the model answers to the samples of each class, at every level: [class, class].
 
-    Taken from the logits of training passes as they come. A class's mean is over its latest samples, about
-    1 / (1 - `MEMORY`) of them, and more in a long stream (`bench.reach`).
+    Taken from the logits of training passes as they come; a sample speaks for each of its labels. A class's
+    mean is over its latest samples, about 1 / (1 - `MEMORY`) of them, and more in a long stream
+    (`bench.reach`).
     """
 
     _state: ClassVar[tuple[str, ...]] = ("sums", "weight")
@@ -39,7 +40,7 @@ class MeanAnswers(Stateful):
     @torch.no_grad()
     def learned(self, bench: Workbench, forward: Forward) -> None:
         """Take the answers of a training pass in."""
-        classes, labels = len(bench.classes), forward.batch.classes
+        classes, labels = len(bench.classes), forward.batch.labels
         if classes > len(self.weight):
             more = max(classes - len(self.weight), len(self.weight) // 2)  # not one by one: it is copied
             pad = torch.nn.functional.pad
@@ -47,11 +48,12 @@ class MeanAnswers(Stateful):
                 pad(self.sums.to(bench.device), (0, more, 0, more)),
                 pad(self.weight.to(bench.device), (0, more)),
             )
-        rows = np.flatnonzero(labels >= 0)
+        rows, columns = np.nonzero(labels >= 0)
+        told = labels[rows, columns]
         logits = forward.logits[like(forward.logits, rows)]
         answers = (logits[:, None] + bench.levels()).softmax(2).nan_to_num().sum(1)
-        own = like(logits, labels[rows])
-        names, counts = np.unique(labels[rows], return_counts=True)
+        own = like(logits, told)
+        names, counts = np.unique(told, return_counts=True)
         present = like(logits, names)
         kept = torch.pow(self.MEMORY ** (1 / bench.reach), like(logits, counts).to(answers.dtype))
         self.sums[present] *= kept[:, None]

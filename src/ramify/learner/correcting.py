@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -10,20 +11,32 @@ import numpy as np
 from torch import Tensor
 
 from ramify.classes import Pair
+from ramify.hierarchy import decode
 from ramify.memory import Batch, Sample, arrived
+from ramify.plural import counted
+from ramify.taxonomy import Taxonomy
 
 if TYPE_CHECKING:
     from ramify.learner.shared import SharedTrainer
 
+log = logging.getLogger("ramify")
+
 PATIENCE = 6  # updates after which a sample that is still answered wrongly is twice as often in the batch
 
 
-def correct(trainer: SharedTrainer, inputs: Tensor, labels: Sequence[Sequence[Pair]], most: int) -> None:
+def correct(
+    trainer: SharedTrainer,
+    inputs: Tensor,
+    labels: Sequence[Sequence[Pair]],
+    most: int,
+    tree: Taxonomy | None = None,
+) -> None:
     """Learn samples as any others; then at most `most` further updates, as long as an answer is wrong.
 
     Each is of the corrected samples, at first once, and of others from memory that fill the batch: what is
-    known holds against them. A learner in closed form counts them again in place of an update. What trains
-    when it is asked is only taught. The method's own schedules do not see these updates.
+    known holds against them. Averaged weights follow at once. A learner in closed form counts the samples
+    again in place of an update. What trains when it is asked is only taught. The method's rate, memory and
+    found tree do not see these updates. Answers are read as the method reads them, through `tree` if given.
     """
     size = max(1, trainer.settings.batch_size // 2)
     for start in range(0, len(labels), size):
@@ -32,10 +45,16 @@ def correct(trainer: SharedTrainer, inputs: Tensor, labels: Sequence[Sequence[Pa
         trainer.flush()
         told = [row for row in range(start, min(start + size, len(labels))) if labels[row]]
         if told and not trainer.method.trains_when_asked:
-            _insist(trainer, inputs[told], [labels[row] for row in told], most)
+            _insist(trainer, inputs[told], [labels[row] for row in told], most, tree)
 
 
-def _insist(trainer: SharedTrainer, inputs: Tensor, labels: Sequence[Sequence[Pair]], most: int) -> None:
+def _insist(
+    trainer: SharedTrainer,
+    inputs: Tensor,
+    labels: Sequence[Sequence[Pair]],
+    most: int,
+    tree: Taxonomy | None,
+) -> None:
     kept = trainer.inputs.take(inputs, trainer.rng).to(trainer.memory.home)
     level_of = trainer.classes.level_of
     classes = [sorted((trainer.meet(*pair) for pair in own), key=level_of.__getitem__) for own in labels]
@@ -44,7 +63,7 @@ def _insist(trainer: SharedTrainer, inputs: Tensor, labels: Sequence[Sequence[Pa
     batch = dataclasses.replace(arrived(samples), arrivals=np.full(len(samples), -1))
     half = max(len(batch), trainer.settings.batch_size // 2)
     for done in range(most):
-        if _right(trainer, batch):
+        if _right(trainer, batch, tree):
             return
         if trainer.method.closed_form:
             trainer.recipe.keep.settle(trainer, samples)
@@ -55,12 +74,20 @@ def _insist(trainer: SharedTrainer, inputs: Tensor, labels: Sequence[Sequence[Pa
             max(0, trainer.settings.batch_size - len(again)), trainer.rng["correct"]
         )
         own = batch.take(again).join(trainer.memory.batch(drawn))
-        trainer.update(own, trainer.recipe.rate.value(trainer))
+        with trainer.average.beside(trainer):
+            trainer.update(own, trainer.recipe.rate.value(trainer))
+    if most and not _right(trainer, batch, tree):
+        log.warning(
+            "a corrected sample is not answered as taught after %s; correct it again, or allow more by "
+            "correction=…",
+            counted(most, "update"),
+        )
 
 
-def _right(trainer: SharedTrainer, batch: Batch) -> bool:
-    """Whether each label is the best of its level's head."""
-    answers = trainer.predict(batch.inputs)
+def _right(trainer: SharedTrainer, batch: Batch, tree: Taxonomy | None) -> bool:
+    """Whether each label is what is answered at its level."""
+    known, way = trainer.classes, trainer.method.decode
+    answers = decode(way, known, trainer.log_probabilities(batch.inputs), trainer.ancestors(way, tree))
     rows, columns = np.nonzero(batch.labels >= 0)
     own = batch.labels[rows, columns]
-    return bool((answers[rows, trainer.classes.level_of[own] - 1] == own).all())
+    return bool((answers[rows, np.searchsorted(known.levels, known.level_of[own])] == own).all())

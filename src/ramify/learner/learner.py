@@ -158,8 +158,8 @@ class Learner(Answering, Editable):
     ) -> Learner:
         """Learn from images that were answered wrongly, or to which the answer matters, so that it counts.
 
-        They are learned as by `partial_fit`, at once, and then trained on among stored samples until each
-        label is the best of its level, with at most `correction` updates for each half batch of them. With a
+        They are learned as by `partial_fit`, at once, and then trained on among stored samples until each is
+        answered as taught, with at most `correction` updates for each half batch of them. With a
         taxonomy the labels above are taught as well, so that the path changes. Methods that train to be
         asked (BiC, GDumb) are only taught.
         """
@@ -168,7 +168,7 @@ class Learner(Answering, Editable):
             whole_paths = [
                 sorted(with_above(dict(own), self.taxonomy).items(), reverse=True) for own in pairs
             ]
-            correct(self._trainer, pixels, whole_paths, self.correction)
+            correct(self._trainer, pixels, whole_paths, self.correction, self.taxonomy)
 
         return self._taught(work, images, labels, level, features, ids, source)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import copy
 from typing import ClassVar
 
@@ -56,6 +58,20 @@ class Average(Stateful):
             for name in (f"heads.weights.{block}", f"heads.biases.{block}"):
                 self.values[name][new] = model.get_parameter(name).detach()[new]
         self.met = classes
+
+    @contextmanager
+    def beside(self, bench: Workbench) -> Iterator[None]:
+        """The averaged weights move as far as the network's own do meanwhile, at once and not by and by."""
+        if not self.values:  # the network answers by itself, or as soon as it is asked
+            yield
+            return
+        self._follow(bench)
+        own = [(self.values[name], p) for name, p in bench.model.named_parameters() if name in self.values]
+        averaged, live = ([pair[at] for pair in own] for at in (0, 1))
+        before = [p.detach().clone() for p in live]
+        yield
+        with torch.no_grad():
+            torch._foreach_add_(averaged, torch._foreach_sub(live, before))
 
     def weights(self, bench: Workbench) -> Weights:
         """The average by the names of the weights; nothing where none is kept. Asking changes nothing."""
