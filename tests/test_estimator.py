@@ -66,6 +66,25 @@ def test_a_list_of_paths_may_be_of_unlike_length():
     assert cross_val_score(one, X, short, cv=folds).mean() > 0.9
 
 
+@pytest.mark.parametrize("unknown", [-1, None, float("nan"), "", -1.0])
+@pytest.mark.parametrize("names", [("fruit", "tools"), (0, 1), (0.0, 2.0)])
+def test_what_is_unknown_is_no_label(unknown, names):
+    fruit, tools = names
+    X = np.random.default_rng(0).normal(size=(60, 8)) + np.arange(60)[:, None] % 3
+    y = [(fruit, "apple"), (fruit, "pear"), (tools, unknown)] * 20
+    model = HierarchicalClassifier().fit(X, y)
+    assert [own.tolist() for own in model.classes_] == [list(names), ["apple", "pear"]]
+    assert model.predict(X).shape == (60, 2)
+
+
+def test_a_level_that_is_left_out_of_a_path_parts_it_not():
+    X = np.random.default_rng(0).normal(size=(60, 8)) + np.arange(60)[:, None] % 3 * 9
+    y = [("fruit", "apple", "a1"), ("fruit", None, "a2"), ("tools", "saw", "s1")] * 20
+    model = HierarchicalClassifier(decode="path").fit(X, y)
+    assert model.predict(X[:3]).tolist() == [list(path) for path in y[:3]]
+    assert model.score(X, y) == 1
+
+
 def test_names_are_labels_and_levels_and_labels_may_come_later():
     X, y = made(300)
     names = np.array([["plant", "animal"][a] for a in y[:, 0]])
@@ -99,11 +118,24 @@ def test_copies_go_on_alike():
     np.testing.assert_array_equal(same.predict(X), ours.predict(X))
 
 
+@pytest.mark.parametrize(
+    ("given", "y", "words"),
+    [
+        ({"decode": "pth"}, ["a", "b"], "decode is 'pth'; use one of heads, path"),
+        ({"passes": 0}, ["a", "b"], "passes"),
+        ({}, [("a", 1), ("b", "2")], "labels of level 2 are text and other values"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_before_anything_is_learned(given, y, words):
+    with pytest.raises((RamifyError, ValueError), match=words):
+        HierarchicalClassifier(**given).fit(np.eye(2), y)
+
+
 def test_mistakes_are_told():
     X, y = made(20)
     with pytest.raises(RamifyError, match="oracle does not learn"):
         HierarchicalClassifier("oracle").fit(X, y)
     with pytest.raises(ValueError, match="give a path for each"):
         HierarchicalClassifier().fit(X, y[:-1])
-    with pytest.raises(RamifyError, match="no decoding"):
+    with pytest.raises(RamifyError, match="decode is .nowhere."):
         HierarchicalClassifier(decode="nowhere", passes=1).fit(X, y).predict(X)

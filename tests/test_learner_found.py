@@ -8,6 +8,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from PIL import Image
@@ -66,6 +67,65 @@ def test_labels_above_the_finest_have_their_parents_too(method: str) -> None:
     parents = {path[:2] for path in map(found.path, range(found.leaves)) if len(path) > 1}
     assert {below for _, below in parents} == set(tree.names(2))
     assert {above for above, _ in parents} <= set(tree.names(1))
+
+
+def told_paths(n: int, seed: int = 0) -> tuple[Taxonomy, torch.Tensor, list[dict[int, str]]]:
+    """Images that say nothing, and of each two or three of the labels above each other."""
+    tree = Taxonomy.from_rows([(a, a + b, a + b + c) for a in "pq" for b in "xyz" for c in "12"])
+    rng = np.random.default_rng(seed)
+    images = torch.from_numpy(rng.integers(0, 256, (n, 3, SIZE, SIZE), np.uint8))
+    paths = [dict(enumerate(tree.path(i % tree.leaves), 1)) for i in range(n)]
+    for path in paths:
+        path.pop(int(rng.integers(1, 4)), None) if rng.random() < 0.3 else None
+    return tree, images, paths
+
+
+@pytest.mark.parametrize("method", ["er", "canopy", "slda"])
+def test_what_samples_say_of_the_tree_is_not_guessed(method: str, tmp_path: Path) -> None:
+    tree, images, paths = told_paths(90)
+    ours = learner(method)
+    ours.partial_fit(images, paths)
+    ours.save(tmp_path)
+    for model in (ours, Learner.load(tmp_path, own_code=True)):
+        assert ours.hierarchy() == model.hierarchy()
+        assert {*map(model.hierarchy().path, range(12))} == {*map(tree.path, range(12))}
+    said = ours.predict(images, consistent=True)
+    assert {tuple(said[i].values()) for i in range(90)} <= {*map(tree.path, range(12))}
+
+
+def test_stated_ties_follow_edits() -> None:
+    _, images, paths = told_paths(90)
+    ours = learner("er")
+    ours.partial_fit(images, paths, ids=[str(i) for i in range(90)])
+    ours.rename(2, "px", "new")
+    ours.merge(2, ["py", "pz"], into="py")
+    ours.forget(2, "qz")
+    found = {path[:2] for path in map(ours.hierarchy().path, range(ours.hierarchy().leaves))}
+    assert {pair for pair in found if "(unknown)" not in pair} == {
+        (a, a + b) for a, b in ("py", "qx", "qy")
+    } | {("p", "new")}
+    ours.undo()
+    assert {*map(ours.hierarchy().path, range(12))} >= {("q", "qz", "qz1")}
+
+
+def test_a_relabelled_sample_says_what_it_should_have_said() -> None:
+    _, images, paths = told_paths(60)
+    wrong = {1: "q", 2: "fresh"}
+    ours = learner("er", memory_size=80)
+    ours.partial_fit(images, [*paths[:59], wrong], ids=[str(i) for i in range(60)])
+    ours.relabel("59", ("p", "fresh"))
+    assert ("p", "fresh") in {path[:2] for path in map(ours.hierarchy().path, range(ours.hierarchy().leaves))}
+
+
+def test_a_label_below_a_second_parent_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    ours = learner("er")
+    images = torch.zeros(4, 3, SIZE, SIZE, dtype=torch.uint8)
+    ours.partial_fit(images[:2], [("fruit", "other"), ("fruit", "apple")])
+    assert not caplog.text
+    ours.partial_fit(images, [("tools", "other"), ("fruit", "apple"), ("tools", "other"), None])
+    ours.partial_fit(images[:2], [("tools", "other"), {1: "fruit", 3: "other"}])
+    assert caplog.text.count("label 'other' at level 2 comes under 'tools', and came under 'fruit'") == 1
+    assert caplog.text.count("comes under") == 1
 
 
 def described(model: Path, capsys: pytest.CaptureFixture[str], *more: str) -> str:

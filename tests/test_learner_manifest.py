@@ -320,6 +320,19 @@ def test_class_folders_are_learned_once_each_with_all_their_levels(photos, capsy
     assert "holds no images" in capsys.readouterr().err
 
 
+def test_a_folder_name_under_two_parents_is_refused(tmp_path, capsys):
+    root, model = tmp_path / "twice", str(tmp_path / "model")
+    for name in ("fruit/apple", "fruit/other", "tools/other"):
+        (root / name).mkdir(parents=True)
+        Image.new("RGB", (8, 8)).save(root / name / "1.png")
+    assert main(["learn", str(root), "--out", model, "--image-size", "8"]) == 2
+    assert "'other' at level 2 has two parents, 'fruit' and 'tools'" in " ".join(
+        capsys.readouterr().err.split()
+    )
+    (root / "tools/other").rename(root / "tools/misc")
+    assert main(["learn", str(root), "--out", model, "--image-size", "8"]) == 0
+
+
 def test_flat_class_folders_have_the_labels_that_the_tree_has_above_them(photos, capsys):
     folder, _ = photos
     for way, parts in (("nested", slice(0, 2)), ("flat", slice(1, 2))):

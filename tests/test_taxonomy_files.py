@@ -78,6 +78,10 @@ def test_folders_come_back_in_order_of_name(tmp_path: Path) -> None:
     uneven = Taxonomy.from_rows([("animal", "cat"), ("stone",)])
     write_folders(uneven, tmp_path / "uneven")
     assert read_taxonomy(tmp_path / "uneven") == uneven
+    (tmp_path / "uneven" / "animal" / "1.JPG").touch()  # of which no more is known
+    (tmp_path / "uneven" / "0.jpg").touch()  # of no class at all
+    known = Taxonomy.from_rows([("animal",), ("animal", "cat"), ("stone",)])
+    assert read_taxonomy(tmp_path / "uneven") == known
     with pytest.raises(RamifyError, match="'stone' is a leaf and has classes below it"):
         write_folders(Taxonomy.from_rows([("stone",), ("stone", "flint")]), tmp_path / "b")
     with pytest.raises(RamifyError, match="C/V"):

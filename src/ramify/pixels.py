@@ -16,6 +16,12 @@ if TYPE_CHECKING:
 Channels = tuple[float, float, float]  # of images in 0..1
 IMAGENET_MEAN: Channels = (0.485, 0.456, 0.406)
 IMAGENET_STD: Channels = (0.229, 0.224, 0.225)
+SUFFIXES = frozenset(  # of the names of image files
+    {
+        *(".jpg", ".jpeg", ".jfif", ".jpe", ".png", ".gif", ".webp", ".avif", ".bmp"),
+        *(".tif", ".tiff", ".ppm", ".pgm", ".heic", ".heif", ".hif"),
+    }
+)
 
 
 def check_values(images: Array | Tensor) -> None:

@@ -94,7 +94,7 @@ def _parser() -> argparse.ArgumentParser:
         "--ask",
         type=float,
         metavar="SHARE",
-        help="of the samples, asked before they are learned; default 1, which costs about 3%%",
+        help="of the samples, asked before they are learned; default 1, about 3%% of a network's training",
     )
     parser.add_argument(
         "--set",

@@ -15,11 +15,6 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 from ramify.arrays import Pixels
 
-HEIC = frozenset({".heic", ".heif", ".hif"})
-SUFFIXES = HEIC | {
-    *(".jpg", ".jpeg", ".jfif", ".jpe", ".png", ".gif", ".webp", ".avif", ".bmp"),
-    *(".tif", ".tiff", ".ppm", ".pgm"),
-}
 # Only formats that are decoded in process: an EPS file, for one, would be run by Ghostscript.
 FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "AVIF", "BMP", "TIFF", "PPM")
 

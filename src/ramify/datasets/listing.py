@@ -14,8 +14,9 @@ import numpy as np
 
 from ramify.arrays import Ints, Pixels
 from ramify.datasets.cache import MakeSplit
-from ramify.datasets.decode import SUFFIXES, decode_image
+from ramify.datasets.decode import decode_image
 from ramify.errors import RamifyError
+from ramify.pixels import SUFFIXES
 
 MAX_DEPTH = 32
 

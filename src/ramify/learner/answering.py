@@ -133,11 +133,12 @@ class Answering:
             return trust(self._trainer)
 
     def hierarchy(self) -> Taxonomy:
-        """What the learner has found out about the label tree: the parent its own answers tie each child to.
+        """What the learner knows of the label tree: the parent of each label.
 
-        The model is asked about its stored samples; the class of the next coarser level that it gives most
-        often to a child's samples is the parent, and its share of these answers the support (leaf attributes
-        `support2` … `supportH`). Levels are renumbered from 1.
+        Of a label whose samples carried a coarser one as well it is that one, the most frequent, and the
+        support its share (leaf attributes `support2` … `supportH`). For others the model is asked about its
+        stored samples: the label of the next coarser level that it gives most often to a child's samples is
+        the parent, its share of these answers the support. Levels are renumbered from 1.
         """
         with self._trainer.turns:
             return self._trainer.ties().taxonomy()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise, zip_longest
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -11,12 +11,13 @@ from torch import nn
 
 from ramify.arrays import Array, Floats, Ints
 from ramify.errors import RamifyError
-from ramify.hierarchy import Ties
+from ramify.hierarchy import DECODINGS, Stated
 from ramify.hierarchy import decode as read
 from ramify.memory.workbench import LOOK
 from ramify.methods import Trainer, find_method, make_settings
 from ramify.networks import FeatureInputs
 from ramify.runs.run import pick_device
+from ramify.typed import whole
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin
@@ -45,7 +46,7 @@ class HierarchicalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     _trainer: Trainer
     _levels: int
     _told: list[Any]  # labels that were announced
-    _votes: Ints  # [class, class]: how often a label came with one of the next coarser level
+    _stated: Stated
 
     def __init__(
         self,
@@ -78,6 +79,7 @@ class HierarchicalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
 
     def fit(self, X: Any, y: Any) -> HierarchicalClassifier:
         """Learn from scratch."""
+        whole("passes", self.passes, 1)
         features, paths = self._begin(X, y)
         rng = np.random.default_rng(self._seed)
         for _ in range(self.passes):
@@ -101,9 +103,11 @@ class HierarchicalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     def _begin(self, X: Any, y: Any) -> tuple[Array, Paths]:
         for name in ("_trainer", "_levels"):
             self.__dict__.pop(name, None)
+        if self.decode not in DECODINGS:
+            raise RamifyError(f"decode is {self.decode!r}; use one of {', '.join(DECODINGS)}")
         features, paths = self._checked(X, y, reset=True)
         self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        self._votes, self._told = np.zeros((0, 0), np.int64), []
+        self._stated, self._told = Stated(), []
         self._trainer = self._make()
         return features, paths
 
@@ -132,9 +136,11 @@ class HierarchicalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             if len(features) != len(rows):
                 raise ValueError(f"X has {len(features)} samples and y {len(rows)}; give a path for each")
             self._levels = max(rows.shape[1], getattr(self, "_levels", 0))
-            return np.ascontiguousarray(features), [
+            paths = [
                 [(h, value) for h, value in enumerate(row, 1) if _known(value)][::-1] for row in rows.tolist()
             ]
+            _refuse_mixed(paths)
+            return np.ascontiguousarray(features), paths
         features, flat = validate_data(self, X, y, dtype=np.float32, reset=reset)
         check_classification_targets(flat)
         flat = column_or_1d(flat, warn=True)
@@ -144,12 +150,9 @@ class HierarchicalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     def _settle(self, paths: Paths) -> None:
         """Note which labels came with which, and which there are."""
         classes = self._trainer.classes
-        more = (0, len(classes) - len(self._votes))
-        self._votes = np.pad(self._votes, (more, more))
         for pairs in paths:
-            own = [c for c in (classes.find(h, v) for h, v in pairs) if c is not None]
-            for below, above in pairwise(own):
-                self._votes[below, above] += 1
+            numbers = (classes.find(h, v) for h, v in reversed(pairs))
+            self._stated.note([number for number in numbers if number is not None])
         labels = [[classes.labels[c] for c in classes.of_level(h)] for h in range(1, self._levels + 1)]
         found = [np.array(sorted({*own, *(self._told if self._levels == 1 else ())})) for own in labels]
         self.classes_ = found[0] if self._levels == 1 else found
@@ -215,8 +218,7 @@ class HierarchicalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     def _ancestors(self) -> Ints:
         if self.decode == "heads":
             return np.empty((0, 0), np.int64)
-        ties = Ties.by_votes(self._trainer.classes, self._votes)
-        return (ties if self._votes.any() else self._trainer.ties()).ancestors()
+        return self._stated.over(self._trainer.ties()).ancestors()
 
     def __sklearn_is_fitted__(self) -> bool:
         """Whether it has learned anything."""
@@ -244,8 +246,16 @@ def _rows(y: Any) -> Array:
     paths = isinstance(y, list | tuple) and all(isinstance(path, list | tuple) for path in y)
     if paths and len({*map(len, y)}) > 1:
         y = list(zip(*zip_longest(*y), strict=True))
-    return np.asarray(y)
+    several = paths and max(map(len, y), default=0) > 1
+    return np.array(y, object) if several else np.asarray(y)  # as objects, each value stays as it is
+
+
+def _refuse_mixed(paths: Paths) -> None:
+    kinds = {(h, isinstance(value, str)) for pairs in paths for h, value in pairs}
+    for h, text in kinds:
+        if text and (h, False) in kinds:
+            raise ValueError(f"labels of level {h} are text and other values; use one kind within a level")
 
 
 def _known(value: Any) -> bool:
-    return value is not None and value != "" and value == value and not (type(value) is int and value == -1)
+    return value is not None and value == value and value not in ("", -1)

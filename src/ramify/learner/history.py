@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -174,7 +175,7 @@ def _bytes(values: Any) -> Any:
     """The bytes of each row of an array, [rows, bytes], or of all of a single value."""
     rows = len(values) if values.ndim else 1
     if 0 in values.shape:
-        return np.empty((rows, 0), np.uint8)
+        return np.empty((rows, math.prod(values.shape[1:]) * values.itemsize), np.uint8)
     if isinstance(values, Tensor):
         return values.detach().cpu().contiguous().reshape(rows, -1).view(torch.uint8).numpy()
     return np.ascontiguousarray(values).reshape(rows, -1).view(np.uint8)

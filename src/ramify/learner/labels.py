@@ -14,6 +14,7 @@ from torch import Tensor
 from ramify.classes import Classes
 from ramify.datasets.load import plain
 from ramify.errors import RamifyError
+from ramify.hierarchy import Stated
 from ramify.plural import counted, some
 from ramify.taxonomy import Taxonomy
 from ramify.taxonomy.edit import ancestry
@@ -177,6 +178,25 @@ def _warn_of_levels(
                 level,
                 other,
             )
+
+
+def warn_of_second_parents(pairs: list[list[tuple[int, Label]]], classes: Classes, stated: Stated) -> None:
+    """Warn of a label that comes with another parent than so far: once, for afterwards both are known."""
+    parents: dict[tuple[int, Label], set[tuple[int, Label]]] = {}
+    for below, above in {pair: None for own in pairs for pair in pairwise(own)}:
+        number = classes.find(*below)
+        known = () if number is None else stated.parents(classes, number)
+        so_far = parents.setdefault(below, {(int(classes.level_of[c]), classes.labels[c]) for c in known})
+        if so_far and above not in so_far and above[0] in {level for level, _ in so_far}:
+            log.warning(
+                "label %r at level %d comes under %r, and came under %r: a name stands once within a level, "
+                "so it is one class; if it is two, rename one",
+                below[1],
+                below[0],
+                above[1],
+                min(label for level, label in so_far if level == above[0]),
+            )
+        so_far.add(above)
 
 
 def _plainly(label: Label) -> Label:

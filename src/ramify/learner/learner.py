@@ -29,6 +29,7 @@ from ramify.learner.labels import (
     refuse_missing,
     refuse_unequal,
     warn_lookalikes,
+    warn_of_second_parents,
     with_above,
 )
 from ramify.learner.prequential import PrequentialLog
@@ -69,11 +70,10 @@ class Learner(Answering, Editable):
     `mean` and `std` are the network's own, or ImageNet's, unless given.
 
     `taxonomy`, a tree or what `read_taxonomy` reads, is never shown to the method; it finds the level of a
-    label and makes `consistent` predictions. A share `ask` of the samples is asked before it is learned; the
-    latest `log_size` answers of each level are kept and say how far answers can be trusted. `correct` makes
-    at most `correction` further updates. Any field of
-    `Settings` can be given besides (`batch_size=32, augment={"flip": False}`). The defaults suit a CPU;
-    `Settings()` has the paper's.
+    label and makes `consistent` predictions. A share `ask` of the samples is asked before they are learned;
+    the latest `log_size` answers of each level are kept and say how far answers can be trusted. `correct`
+    makes at most `correction` further updates. Any field of `Settings` can be given besides
+    (`batch_size=32, augment={"flip": False}`). The defaults suit a CPU; `Settings()` has the paper's.
 
     `predict`, `predict_proba`, `score` and `hierarchy` may be called from other threads during `partial_fit`:
     they see the model before or after an update. `notes`, a dict of JSON values of yours, is saved along.
@@ -110,6 +110,11 @@ class Learner(Answering, Editable):
         self.notes: dict[str, Any] = {}
         self._names, self._history = Names(), History()
         own = network if isinstance(network, nn.Module) else None
+        if features is not None and isinstance(network, str) and not is_own(network):
+            raise RamifyError(
+                f"network={network!r} takes images, and the learner features; leave it out, or give a module "
+                "that maps features to features"
+            )
         where, log = pick_device(device), PrequentialLog(log_size, ask)
         self._taking = taking(asked, settings, self.image_size, features, (mean, std), seed, where, own)
         self.settings, inputs = self._taking.settings, self._taking.inputs
@@ -189,6 +194,7 @@ class Learner(Answering, Editable):
         refuse_unequal(len(pixels), len(pairs))
         if self.taxonomy is None:
             warn_lookalikes(pairs, self._trainer.classes)
+            warn_of_second_parents(pairs, self._trainer.classes, self._trainer.stated)
         called, origin = as_ids(ids, len(pairs)), as_source(source)
 
         def work() -> None:

@@ -162,6 +162,7 @@ class ClassFolders:
         for place in self._paths:
             self._named.setdefault(place[-1], []).append(place)
         self._bare = loosely(self._named)
+        self._above: dict[tuple[int, str], tuple[str, ...]] = {}  # without a tree: where a name stands
         self.known: set[str] = set(notes.setdefault("files", []))
         self.rows: list[LessonRow] = []
         self._listed: set[str] = set()
@@ -187,9 +188,21 @@ class ClassFolders:
         if not classes:
             raise RamifyError(f"{self.images / path} lies in no class folder: move it into one")
         classes = self._whole(classes)
+        if self.tree is None:
+            self._refuse_two_parents(classes)
         told = self.tree is None or len(classes) == self.tree.depth or classes in self._paths
         levels = tuple((str(level) if told else "", name) for level, name in enumerate(classes, 1))
         return LessonRow(path, levels, str(self.images / path))
+
+    def _refuse_two_parents(self, classes: tuple[str, ...]) -> None:
+        for level, name in enumerate(classes, 1):
+            known = self._above.setdefault((level, name), classes[: level - 1])
+            if known != classes[: level - 1]:
+                raise RamifyError(
+                    f"{self.images}: {name!r} at level {level} has two parents, {'/'.join(known)!r} and "
+                    f"{'/'.join(classes[: level - 1])!r}; a name stands once within a level: rename one of "
+                    "the folders, or give a taxonomy"
+                )
 
     def _whole(self, classes: tuple[str, ...]) -> tuple[str, ...]:
         """The path in the tree that these folders are a part of, where there is just one."""

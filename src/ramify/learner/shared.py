@@ -11,6 +11,7 @@ from torch import Tensor
 
 from ramify.classes import Pair
 from ramify.errors import RamifyError
+from ramify.hierarchy import Stated, Ties
 from ramify.learner.prequential import PrequentialLog
 from ramify.memory import Batch, Sample
 from ramify.methods import Trainer
@@ -58,14 +59,15 @@ class SharedTrainer(Trainer):
     """Learns in turns: before each sample and each update those who wait may ask.
 
     A method that trains when it is asked (BiC, GDumb) is asked between samples only. Samples are asked
-    before they are learned, as `log` wants; no answer changes what is learned.
+    before they are learned, as `log` wants; no answer changes what is learned. Samples that carry labels of
+    several levels say how these belong together.
     """
 
-    _state: ClassVar[tuple[str, ...]] = (*Trainer._state, "log")
+    _state: ClassVar[tuple[str, ...]] = (*Trainer._state, "log", "stated")
 
     def __init__(self, *args: Any, log: PrequentialLog, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.turns, self.log = Turns(), log
+        self.turns, self.log, self.stated = Turns(), log, Stated()
 
     def adopt(
         self,
@@ -94,7 +96,8 @@ class SharedTrainer(Trainer):
     def _take(self, values: Tensor, labels: Sequence[Sequence[Pair]]) -> None:
         start = 0
         while start < len(labels):  # those that are trained on together are asked together
-            part = slice(start, start + max(1, self.buffer_size - self.fresh))
+            together = len(labels) if self.method.closed_form else max(1, self.buffer_size - self.fresh)
+            part = slice(start, start + together)
             asked = self.log.ask(self, values[part], labels[part])
             super()._take(values[part], labels[part])
             self.log.note(self.classes, asked)
@@ -102,8 +105,13 @@ class SharedTrainer(Trainer):
 
     def _arrive(self, sample: Sample) -> None:
         self.turns.give_way()
+        self.stated.note(sample.labels)
         super()._arrive(sample)
 
+    def find_ties(self) -> Ties:
+        """The tree as samples have said, and where they have not, as the method finds it."""
+        return self.stated.over(super().find_ties())
+
     def restore(self, state: State) -> None:
-        """Become the learner that gave `state`; one that was saved before there was a log begins it."""
-        super().restore({"log": PrequentialLog().state()} | state)
+        """Become the learner that gave `state`; one that was saved before there was a part begins it."""
+        super().restore({"log": PrequentialLog().state(), "stated": Stated().state()} | state)

@@ -58,6 +58,8 @@ def taking(
     dtype, chosen = DTYPES[settings.feature_dtype], settings.network
     if features is not None:
         _refuse_pixels(given, settings, "the learner takes features")
+        if normalise != (None, None):
+            raise RamifyError("mean and std are of images, and the learner takes features: leave them out")
         return Taking(
             dataclasses.replace(settings, **on_features(settings)), FeatureInputs(features, dtype), own
         )

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ramify.errors import RamifyError
+from ramify.pixels import SUFFIXES
 from ramify.taxonomy.tree import Taxonomy
 
 Leaf = tuple[tuple[str, ...], int | None]  # its path, and its index if the tree states one
@@ -79,6 +80,7 @@ def parse_json(text: str, name: str, pad: bool = False) -> Taxonomy:
 def read_folders(root: Path, pad: bool = False) -> Taxonomy:
     """The tree of nested class folders, in order of name: a folder without folders in it is a leaf.
 
+    So is one that has images beside its folders: of these no more is known than its own name.
     Folders whose name starts with a dot or two underscores are passed over.
     """
     try:
@@ -91,10 +93,9 @@ def read_folders(root: Path, pad: bool = False) -> Taxonomy:
 
 
 def _walk_folders(folder: Path, path: tuple[str, ...], above: tuple[Path, ...]) -> Iterator[tuple[str, ...]]:
-    names = sorted(
-        entry.name for entry in folder.iterdir() if not entry.name.startswith((".", "__")) and entry.is_dir()
-    )
-    if not names:
+    entries = [entry for entry in folder.iterdir() if not entry.name.startswith((".", "__"))]
+    names = sorted(entry.name for entry in entries if entry.is_dir())
+    if not names or (path and any(entry.suffix.lower() in SUFFIXES for entry in entries)):
         yield path
     for name in names:
         below = (folder / name).resolve()
