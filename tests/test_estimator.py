@@ -137,5 +137,5 @@ def test_mistakes_are_told():
         HierarchicalClassifier("oracle").fit(X, y)
     with pytest.raises(ValueError, match="give a path for each"):
         HierarchicalClassifier().fit(X, y[:-1])
-    with pytest.raises(RamifyError, match="decode is .nowhere."):
+    with pytest.raises(RamifyError, match="decode is 'nowhere'"):
         HierarchicalClassifier(decode="nowhere", passes=1).fit(X, y).predict(X)
