@@ -40,9 +40,7 @@ def new_model(
     precision = settings.precision
     if precision == "auto":
         precision = measured_precision(backbone, inputs, settings.batch_size, device)
-    model = Model(backbone, heads, precision).to(device)
-    model.remember_statistics()  # they move into one tensor, so before anybody holds them
-    return model
+    return Model(backbone, heads, precision).to(device)
 
 
 def new_backbone(

@@ -31,8 +31,7 @@ class Model(nn.Module):
         self.heads = heads
         self.precision = precision
         self._running: list[Tensor] = []
-        self._before: list[Tensor] | None = None
-        self._kept: dict[str, Tensor] = {}  # what was remembered, by name
+        self._kept: dict[str, Tensor] | None = None  # what was remembered of these, by name
         self._digest: str | None = None
         self._frozen = dict(_frozen(backbone, "backbone."))
         still = {inside for module in self._frozen.values() for inside in module.modules()}
@@ -71,42 +70,24 @@ class Model(nn.Module):
 
     def remember_statistics(self) -> None:
         """Keep the running statistics as they are, for a step that may fail."""
-        if self._before is None:
-            self._begin_statistics()
-        if self._before:
-            torch._foreach_copy_(self._before, self._running)
-
-    def _begin_statistics(self) -> None:
-        """Room for what is remembered. A copy costs by the call on the CPU: one tensor a type, with views."""
-        buffers = {n: b for n, b in self.changing(self.named_buffers()).items() if b.numel()}
-        self._running = [b.detach() for b in buffers.values()]
-        self._before = [torch.empty_like(b) for b in self._running]
-        self._kept = dict(zip(buffers, self._before, strict=True))
-        if any(b.device.type != "cpu" or not b.is_contiguous() for b in self._running):
-            return
-        self._running, self._before = [], []
-        for dtype in {b.dtype for b in buffers.values()}:
-            own = {n: b for n, b in buffers.items() if b.dtype == dtype}
-            running = torch.cat([b.detach().reshape(-1) for b in own.values()])
-            self._running.append(running)
-            self._before.append(torch.empty_like(running))
-            sizes = [b.numel() for b in own.values()]
-            parts = (torch.split(joined, sizes) for joined in (running, self._before[-1]))
-            for (name, buffer), now, then in zip(own.items(), *parts, strict=True):
-                buffer.data = now.view(buffer.shape)
-                self._kept[name] = then.view(buffer.shape)
+        if self._kept is None:
+            buffers = {n: b for n, b in self.changing(self.named_buffers()).items() if b.numel()}
+            self._running = [buffer.detach() for buffer in buffers.values()]
+            self._kept = {name: torch.empty_like(buffer) for name, buffer in buffers.items()}
+        if self._kept:
+            torch._foreach_copy_(list(self._kept.values()), self._running)
 
     @torch.no_grad()
     def recall_statistics(self, broken: Tensor | None = None) -> None:
         """Put back what was kept; with `broken`, only where it is 1, and without waiting to see."""
+        kept = list((self._kept or {}).values())
         if broken is None:
-            if self._before:
-                torch._foreach_copy_(self._running, self._before)
+            if kept:
+                torch._foreach_copy_(self._running, kept)
             return
-        for dtype in {buffer.dtype for buffer in self._running}:
+        for dtype in {buffer.dtype for buffer in kept}:
             running, before = (
-                [buffer for buffer in buffers if buffer.dtype == dtype]
-                for buffers in (self._running, self._before or [])
+                [buffer for buffer in buffers if buffer.dtype == dtype] for buffers in (self._running, kept)
             )
             then, now = (torch.cat([buffer.reshape(-1) for buffer in part]) for part in (before, running))
             right = torch.split(torch.where(broken > 0, then, now), [buffer.numel() for buffer in running])
@@ -116,7 +97,7 @@ class Model(nn.Module):
         """A copy of the network as it was before the training pass under way: weights and statistics."""
         parameters = self.changing(self.named_parameters())
         values = {name: value.detach().clone() for name, value in parameters.items()}
-        return values | {name: value.clone() for name, value in self._kept.items()}
+        return values | {name: value.clone() for name, value in (self._kept or {}).items()}
 
     def renew(self, backbone: nn.Module) -> None:
         """Become a fresh model: the weights of `backbone`, newly drawn heads; what is frozen stays."""
