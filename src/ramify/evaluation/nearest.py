@@ -9,14 +9,14 @@ from torch import Tensor
 from ramify.arrays import Floats, Ints
 from ramify.memory.held import Held
 from ramify.memory.workbench import LOOK
-from ramify.methods.asking import Askable
+from ramify.methods.trainer import Trainer
 
 AT_MOST = 2 * LOOK  # stored samples that are looked at for one answer
 Nearest = list[tuple[int, float]]
 """Places among those held, nearest first, and the cosine of the angle between the features, at most 1."""
 
 
-def nearest_stored(trainer: Askable, held: Held, inputs: Tensor, log: Floats, k: int) -> list[Nearest]:
+def nearest_stored(trainer: Trainer, held: Held, inputs: Tensor, log: Floats, k: int) -> list[Nearest]:
     """For each of some inputs [n, …] the `k` nearest stored samples; none where nothing is stored.
 
     `log` has the log-probability of every class, [n, classes]. Looked at are the samples stored under the
@@ -48,7 +48,7 @@ def _candidates(held: Held, log: Floats) -> Ints:
     return order[:AT_MOST]
 
 
-def _features(trainer: Askable, inputs: Tensor) -> Tensor:
+def _features(trainer: Trainer, inputs: Tensor) -> Tensor:
     """Of length 1, as the method answers."""
     features, _ = trainer.embed(inputs, trainer.answering)
     return torch.nn.functional.normalize(features).cpu()

@@ -2,40 +2,44 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from ramify.allocator import keep_buffers
+from ramify.arrays import Floats, Ints
 from ramify.change import Change
 from ramify.classes import Classes, Pair, check_labels
 from ramify.errors import RamifyError
-from ramify.hierarchy import Ties
-from ramify.memory import Batch, Forward, Sample
-from ramify.memory.workbench import Weights
+from ramify.hierarchy import Ties, ancestors_in
+from ramify.hierarchy.decode import Said, decode, probability_of, ranking_of
+from ramify.memory import Batch, Forward, Sample, Workbench
+from ramify.memory.workbench import LOOK, Weights
 from ramify.methods.ahead import Ahead
-from ramify.methods.asking import Askable
 from ramify.methods.build import changes_of, columns_of, new_backbone, new_model
 from ramify.methods.guard import EVERY, Guard
 from ramify.methods.recipe import Method
 from ramify.methods.settings import Settings
 from ramify.networks import FeatureInputs, Targets
-from ramify.networks.inputs import Values
+from ramify.networks.inputs import Values, as_tensor
 from ramify.randomness import Generators
 from ramify.state import State, moved
+from ramify.taxonomy import Taxonomy
 from ramify.training.averaging import Average
 from ramify.training.optimizer import Optimizer
+from ramify.typed import whole
 
 TAKEN = 32  # samples that are made ready to be kept at a time
 
 
-class Trainer(Askable):
+class Trainer(Workbench):
     """A method at work. `observe` takes what arrives; `predict` answers at every level met so far."""
 
-    _state: ClassVar[tuple[str, ...]] = (*Askable._state, "credit", "optimizer", "average")
+    _state: ClassVar[tuple[str, ...]] = (*Workbench._state, "credit", "optimizer", "average")
 
     def __init__(
         self,
@@ -55,13 +59,15 @@ class Trainer(Askable):
         home = torch.device("cpu") if settings.memory_device == "host" else device
         size = settings.memory_size if recipe.memory_size is None else recipe.memory_size
         model = new_model(recipe, settings, inputs, rng, device, network)
-        self.settings = dataclasses.replace(settings, precision=model.precision)  # auto: as measured
+        self.settings = replace(settings, precision=model.precision)  # auto: as measured
         super().__init__(model, Classes(), inputs, size, columns_of(recipe, inputs), rng, device, home)
         self.optimizer, self.guard, self.ahead = self.new_optimizer(), Guard(self), Ahead(self)
         self.average = Average(method.average if settings.average is None else settings.average)
         self.augment, self.mix = changes_of(recipe, settings, inputs)
         self.buffer_size = recipe.rehearse.buffer_size(settings.batch_size)
         self.credit = 0.0  # updates not made yet
+        self.answering: Weights = {}  # in the place of the trained ones; `prepare` sets them
+        self._ties: tuple[tuple[int, int], Ties] | None = None
         self.pause: Callable[[], None] = lambda: None  # called between the updates of long training
 
     def new_optimizer(self) -> Optimizer:
@@ -177,14 +183,13 @@ class Trainer(Askable):
         self.cost.images_forward += len(batch)
         self.cost.images_backward += len(batch)
         if rate is None:
-            known = (features.detach(), logits.detach(), targets, self.levels, loss.detach())
-            done = Forward(batch, ready, *known)
+            done = replace(forward, features=features.detach(), logits=logits.detach(), loss=loss.detach())
             for part in (recipe.keep, recipe.rate, recipe.answer):
                 part.learned(self, done)
         if self.updates % EVERY == 0:
             self.guard.read()
 
-    # ---- asking: what only a method at work can say; the rest is `Askable`'s
+    # ---- asking
 
     def prepare(self) -> None:
         """Make the model ready to be asked; called by `predict`."""
@@ -197,9 +202,75 @@ class Trainer(Askable):
         """The averaged weights; nothing where the trained ones answer."""
         return self.average.weights(self)
 
-    def find_ties(self) -> Ties:
-        """The tree in the model's own answers, as the method finds it."""
-        return self.recipe.answer.ties(self)
+    def logits(self, inputs: Tensor) -> Tensor:
+        """Logits [n, classes] of every class met so far, as the method answers. Call `prepare` before."""
+        self.cost.images_evaluation += len(inputs)
+        return self.look(inputs, self.answering)
+
+    def weights(self) -> Weights:
+        """The network as it answers: all weights and running statistics. Call `prepare` before."""
+        return self.model.state_dict() | self.answering
+
+    def predict(self, inputs: Values, batch_size: int = LOOK) -> Ints:
+        """The best class of every level, [n, levels], from one pass; -1 where a level has no class yet."""
+        return np.concatenate([self.levels.predict(part) for part in self._ask(inputs, batch_size)])
+
+    def log_probabilities(self, inputs: Values, batch_size: int = LOOK) -> Floats:
+        """Of every class met so far on its level's head, [n, classes]."""
+        return np.concatenate([self.levels.log_probabilities(part) for part in self._ask(inputs, batch_size)])
+
+    def consider(self, inputs: Values, batch_size: int = LOOK) -> tuple[Floats, Floats]:
+        """The log-probabilities [n, classes], and how unfamiliar inputs are at each level met [n, levels]."""
+        parts = [
+            (self.levels.log_probabilities(part), self.levels.energies(part))
+            for part in self._ask(inputs, batch_size)
+        ]
+        log, energies = zip(*parts, strict=True)
+        return np.concatenate(log), np.concatenate(energies)
+
+    def _ask(self, inputs: Values, batch_size: int) -> Iterator[Tensor]:
+        self.inputs.check(inputs)
+        whole("batch_size", batch_size, 1)
+        self.prepare()
+        for start in range(0, max(1, len(inputs)), batch_size):
+            yield self.logits(as_tensor(inputs[start : start + batch_size]))
+
+    def ties(self) -> Ties:
+        """The tree that the model's own answers about its memory make; kept until more is learned."""
+        self.prepare()
+        known = self.known_ties()
+        if known is None:
+            known = self.recipe.answer.ties(self)
+            self.know_ties(known)
+        return known
+
+    def known_ties(self) -> Ties | None:
+        """That tree, where it has been found since the latest sample."""
+        now = (self.updates, self.samples)
+        return None if self._ties is None or self._ties[0] != now else self._ties[1]
+
+    def know_ties(self, ties: Ties | None) -> None:
+        """Let this be the tree until more is learned; None: it has to be found."""
+        self._ties = None if ties is None else ((self.updates, self.samples), ties)
+
+    def ancestors(self, way: str, tree: Taxonomy | None, by_index: bool = False) -> Ints:
+        """Those of each class, where this way to read answers needs them: in a tree, or in the one found."""
+        if way == "heads":
+            return np.empty((0, 0), np.int64)
+        return self.ties().ancestors() if tree is None else ancestors_in(tree, self.classes, by_index)
+
+    def answer(self, inputs: Values, ways: Mapping[str, tuple[str, Taxonomy | None]]) -> dict[str, Said]:
+        """Several ways to read the same answers: for each the classes at the levels met, and how probable.
+
+        A way is a decoding and the tree that it reads through; None: the one that the learner has found.
+        """
+        log = self.log_probabilities(inputs)
+        ranking = ranking_of(self.classes, log)
+        found = {}
+        for name, (way, tree) in ways.items():
+            chosen = decode(way, self.classes, log, self.ancestors(way, tree, by_index=True))
+            found[name] = Said(chosen, probability_of(chosen, log), ranking)
+        return found
 
     # ---- saving, editing
 
@@ -207,6 +278,7 @@ class Trainer(Askable):
         """Let the network, the optimiser and all parts follow an edit of classes and memory."""
         self.guard.read()
         self.ahead.rewind()
+        self._ties = None
         super().follow(change)
         self.model.heads.follow(change)
         self.optimizer.follow(change)
@@ -222,7 +294,7 @@ class Trainer(Askable):
     def restore(self, state: State) -> None:
         """Become the learner that gave `state`, to the bit."""
         self.readings.fetch()  # for what was here before
-        self.guard, self.ahead = Guard(self), Ahead(self)
+        self.guard, self.ahead, self._ties = Guard(self), Ahead(self), None
         state = {"average": self.average.state()} | moved(state, self.device)  # older ones have none
         super().restore(state)
         for name, part in self.recipe.parts().items():
