@@ -17,8 +17,7 @@ from ramify.methods.ewc import FisherPenalty
 from ramify.networks import FeatureInputs, Heads, LevelMask, Model, Targets, cross_entropy
 from ramify.networks.levels import residuals
 from ramify.randomness import Generators
-from ramify.training.objectives import CrossEntropy
-from ramify.training.priors import Shifted
+from ramify.training.objectives import CrossEntropy, Shifted
 
 LEVELS = [1, 2, 1, 2, 2, 4, 2]  # of classes 0, 1, …: met in this order; level 3 has none yet
 

@@ -19,7 +19,7 @@ from ramify.methods.settings import Settings
 from ramify.methods.trainer import Trainer
 from ramify.randomness import Generators
 from ramify.rehearsal import Spread
-from ramify.training.priors import Shifted
+from ramify.training.objectives import Shifted
 from ramify.training.rates import ExponentialReset
 from ramify.typed import NotNegative, Share, Typed, Whole
 

@@ -15,7 +15,7 @@ from ramify.methods.er import er
 from ramify.methods.recipe import Recipe, method
 from ramify.methods.settings import Settings
 from ramify.randomness import Generators
-from ramify.training.priors import Shifted
+from ramify.training.objectives import Shifted
 from ramify.typed import Count, NotNegative, Typed
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 from torch import Tensor
 
-from ramify.memory import Forward, Workbench
+from ramify.arrays import Floats
+from ramify.memory import Batch, Forward, Workbench
 from ramify.networks import cross_entropy
-from ramify.networks.levels import with_gradient
+from ramify.networks.levels import like, with_gradient
 from ramify.state import Stateful
 
 
@@ -50,3 +52,18 @@ class CrossEntropy(Stateful):
         else:
             bench.model.heads.differentiate(*self._written)
             self._written = None
+
+
+class Shifted(CrossEntropy):
+    """Cross-entropy of logits that are shifted class by class (logit adjustment, Menon et al. 2021).
+
+    It does not take what the batches happen to hold for what the world holds.
+    """
+
+    def shift(self, bench: Workbench, batch: Batch) -> Floats:
+        """By class; only differences within a level matter."""
+        raise TypeError(f"{type(self).__name__} does not say by how much logits are shifted")
+
+    def compared(self, bench: Workbench, forward: Forward) -> Tensor:
+        """The logits, shifted."""
+        return forward.logits + like(forward.logits, self.shift(bench, forward.batch).astype(np.float32))
