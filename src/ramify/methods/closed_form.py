@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import torch
 from torch import nn
@@ -68,22 +68,13 @@ class RandumbSettings(Typed):
     """How far the covariance is drawn towards a multiple of the identity; 4 f / (n + 4 f) if left out."""
 
 
-class Solve(Protocol):
-    """From moments to a head; `ties` are None as long as the tree is not found.
-
-    `sure`: the answers to the mean feature of a class are likelihoods, and not the larger for a class that
-    has more samples.
-    """
-
-    sure: ClassVar[bool]
-
-    def __call__(self, moments: Moments, classes: Classes, ties: Ties | None) -> Head:
-        """Rows and biases."""
-
-
 @dataclass(frozen=True)
 class Discriminant:
-    """A mean a class and one covariance for all of them; NCM where that is a multiple of the identity."""
+    """A mean a class and one covariance for all of them; NCM where that is a multiple of the identity.
+
+    It is `sure`: its answers to the mean feature of a class are likelihoods, and not the larger for a class
+    that has more samples.
+    """
 
     shrinkage: float | None
     kin: KinSettings
@@ -110,6 +101,10 @@ class Ridge:
         helped = with_children(moments, ties) if ties is not None and self.kin.children else moments
         levels = [classes.of_level(level) for level in classes.levels]
         return ridge(moments, helped.counts, helped.sums, levels)
+
+
+Solve = Discriminant | Ridge
+"""From moments to a head; the ties are None as long as the tree is not found."""
 
 
 class Taken(Nowhere):
