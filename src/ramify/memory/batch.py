@@ -57,9 +57,7 @@ class Batch:
     classes: Ints  # [n] the class that each counts for, -1 without a label
     slots: AnyInts  # [n] where in memory each is, -1 for those that are not stored
     arrivals: AnyInts  # [n] place among the samples that wait, -1 for those that have been before
-    ready: Tensor | None = (
-        None  # what the network takes, where it was made ahead: augmented and perhaps mixed
-    )
+    ready: Tensor | None = None  # what the network takes, where that was made ahead
     mixture: Mixture | None = None  # known where the batch was mixed ahead, or left unmixed
     rehearsed: Floats | None = None  # [n] as `Choice` has it
 
@@ -79,15 +77,12 @@ class Batch:
 
     def split(self, sizes: Sequence[int]) -> list[Batch]:
         """So many of the samples after each other; no value is copied."""
-        if len(sizes) == 1:
-            return [self]
         ends = list(accumulate(sizes))
         parts = [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
         return [
             Batch(
                 *(self.inputs[part], self.labels[part], self.classes[part], self.slots[part]),
                 self.arrivals[part],
-                ready=None if self.ready is None else self.ready[part],
                 rehearsed=None if self.rehearsed is None else self.rehearsed[part],
             )
             for part in parts
@@ -105,7 +100,7 @@ def joined(parts: Sequence[Batch]) -> Batch:
         return parts[0]
     return Batch(
         torch.cat([part.inputs for part in parts]),
-        _stack([part.labels for part in parts]),
+        stacked([part.labels for part in parts]),
         np.concatenate([part.classes for part in parts]),
         np.concatenate([part.slots for part in parts]),
         np.concatenate([part.arrivals for part in parts]),
@@ -126,7 +121,7 @@ def arrived(samples: Sequence[Sample]) -> Batch:
     )
 
 
-def _stack(labels: Sequence[Ints]) -> Ints:
+def stacked(labels: Sequence[Ints]) -> Ints:
     """Tables of labels one above the other, as wide as the widest."""
     width = max(table.shape[1] for table in labels)
     padded = [

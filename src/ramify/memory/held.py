@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from ramify.arrays import Ints
+from ramify.memory.batch import arrived, stacked
 from ramify.memory.store import SAMPLE
 from ramify.memory.workbench import Workbench
 
@@ -27,14 +28,10 @@ class Held:
         self.classes: Ints = memory.classes[: memory.size].astype(np.int64)
         self.labels: Ints = memory["labels"][: memory.size].astype(np.int64)
         if self.waiting:
+            others = arrived(self.waiting)
             self.numbers = np.append(self.numbers, [sample.values["sample"] for sample in self.waiting])
-            self.classes = np.append(self.classes, [sample.cls for sample in self.waiting])
-            width = max(self.labels.shape[1], *(len(sample.labels) for sample in self.waiting))
-            labels = np.full((len(self.numbers), width), -1)
-            labels[: memory.size, : self.labels.shape[1]] = self.labels
-            for row, sample in enumerate(self.waiting, memory.size):
-                labels[row, : len(sample.labels)] = sample.labels
-            self.labels = labels
+            self.classes = np.append(self.classes, others.classes)
+            self.labels = stacked([self.labels, others.labels])
 
     def __len__(self) -> int:
         return len(self.numbers)

@@ -15,7 +15,7 @@ from torch import Tensor
 from ramify.arrays import AnyInts, Ints
 from ramify.errors import RamifyError
 from ramify.memory.batch import Batch, Sample
-from ramify.state import State, Stateful
+from ramify.state import State, Stateful, copied
 from ramify.typed import whole
 
 NONE: AnyInts = np.empty(0, np.int64)
@@ -260,7 +260,7 @@ class Memory(Stateful):
         """Everything, with the lists of the classes in their order; columns by name."""
         members = [self.members(c) for c in range(len(self._members))]
         lists = np.concatenate(members) if members else np.empty(0, np.int32)
-        columns = {name: _copy(values[: self.size]) for name, values in self._values.items()}
+        columns = {name: copied(values[: self.size]) for name, values in self._values.items()}
         return super().state() | {"columns": columns, "members": lists}
 
     def restore(self, state: State) -> None:
@@ -282,7 +282,3 @@ class Memory(Stateful):
         self._members = np.split(state["members"].copy(), bounds[:-1]) if known else []
         for slots in self._members:
             self._position[slots] = np.arange(len(slots), dtype=np.int32)
-
-
-def _copy(values: Any) -> Any:
-    return values.clone() if isinstance(values, Tensor) else values.copy()
