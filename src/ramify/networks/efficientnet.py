@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -25,6 +24,8 @@ STAGES = (
     (6, 192, 4, 2, 5),
     (6, 320, 1, 1, 3),
 )
+# The layers of a block as they are published; one that does not widen begins at the fourth
+PARTS = ("_expand_conv", "_bn0", "relu", "_depthwise_conv", "_bn1", "relu", "_project_conv", "_bn2")
 
 
 class SameConv2d(nn.Conv2d):
@@ -110,25 +111,20 @@ def published_weights() -> Path:
 
 def from_published(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Weights under the names used here; those of the classifier are left as they are."""
-    first = [sum(stage[2] for stage in STAGES[:n]) for n in range(len(STAGES))]  # block that begins a stage
-
-    def place(block: int, part: str) -> str:
-        stage = max(n for n, at in enumerate(first) if at <= block)
-        step = ("expand_conv", "bn0", "", "depthwise_conv", "bn1", "", "project_conv", "bn2").index(part)
-        layer = step if STAGES[stage][0] > 1 else step - 3  # the first stage does not widen
-        return f"layers.{stage + 1}.{block - first[stage]}.layers.{layer}"
-
-    found = {}
-    outside = {
+    names = {
         "_conv_stem": "layers.0.0",
         "_bn0": "layers.0.1",
         "_conv_head": "layers.8.0",
         "_bn1": "layers.8.1",
     }
+    block = 0
+    for stage, (expansion, _, count, _, _) in enumerate(STAGES, 1):
+        for index in range(count):
+            for layer, part in enumerate(PARTS if expansion > 1 else PARTS[3:]):
+                names[f"_blocks.{block}.{part}"] = f"layers.{stage}.{index}.layers.{layer}"
+            block += 1
+    found = {}
     for name, value in weights.items():
-        if match := re.fullmatch(r"_blocks\.(\d+)\._(\w+)\.(\w+)", name):
-            name = f"{place(int(match[1]), match[2])}.{match[3]}"
-        elif (head := name.partition(".")[0]) in outside:
-            name = f"{outside[head]}.{name.partition('.')[2]}"
-        found[name] = value
+        module, _, kind = name.rpartition(".")
+        found[f"{names[module]}.{kind}" if module in names else name] = value
     return found
