@@ -55,14 +55,13 @@ def interference(bench: Workbench, arrivals: Batch, candidates: Batch, rate: flo
     model = bench.model
     model.set_training(True)
     free = {n: p for n, p in model.named_parameters() if p.requires_grad}
-    kept = {n: b.clone() for n, b in model.named_buffers()}
+    model.remember_statistics()
     doubled = arrivals if len(arrivals) > 1 else arrivals.join(arrivals)
     _, logits = model(bench.inputs.ready(bench.send(doubled.inputs)))
     loss = cross_entropy(logits, Targets.of(doubled.labels), bench.levels).mean()
     gradients = torch.autograd.grad(loss, list(free.values()), materialize_grads=True)
+    model.recall_statistics()
     with torch.no_grad():
-        for name, buffer in model.named_buffers():
-            buffer.copy_(kept[name])
         stepped = {n: p - rate * g for (n, p), g in zip(free.items(), gradients, strict=True)}
     before = bench.losses(bench.look(candidates.inputs), candidates)
     after = bench.losses(bench.look(candidates.inputs, stepped), candidates)
