@@ -104,11 +104,6 @@ class Gathered(Stateful):
         """Rows taken in so far."""
         return int(self.counts.sum()) + len(self.owners)
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes that it holds."""
-        return sum(int(getattr(self, name).nbytes) for name in self._state)
-
     def add(self, features: Tensor, labels: Ints) -> None:
         """Take rows [n, f] in with their labels [n, most labels], -1 where a row has fewer."""
         rows, owners = pairs(features, labels)
