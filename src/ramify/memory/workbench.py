@@ -115,11 +115,9 @@ class Workbench(Stateful):
         """Features and logits of samples, not augmented, in evaluation mode; with other `weights`."""
         self.model.set_training(False)
         ready = self.inputs.ready(self.send(inputs))
-        if not weights:
-            plain: tuple[Tensor, Tensor] = self.model(ready)
-            return plain
-        found: tuple[Tensor, Tensor] = torch.func.functional_call(self.model, weights, (ready,))
-        return found
+        asked = torch.func.functional_call(self.model, weights, (ready,)) if weights else self.model(ready)
+        features, logits = asked
+        return features, logits
 
     def look(self, inputs: Tensor, weights: Weights | None = None) -> Tensor:
         """Their logits alone."""

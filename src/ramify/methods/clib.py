@@ -59,9 +59,8 @@ class FlexibleSettings(Typed):
     def horizon(self, settings: Settings) -> float:
         """T in samples of the stream."""
         batch = max(1, settings.batch_size // 2)
-        return (
-            self.T * {"samples": 1, "batches": batch, "updates": 1 / settings.updates_per_sample}[self.unit]
-        )
+        samples = {"samples": 1, "batches": batch, "updates": 1 / settings.updates_per_sample}
+        return self.T * samples[self.unit]
 
 
 CLIB = {"importance": ImportanceSettings}

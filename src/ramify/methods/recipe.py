@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -74,8 +73,7 @@ class Recipe:
 
     def parts(self) -> dict[str, Stateful]:
         """Those that may change while they learn, by name."""
-        values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        return {name: part for name, part in values.items() if isinstance(part, Stateful)}
+        return {name: part for name, part in vars(self).items() if isinstance(part, Stateful)}
 
 
 Build = Callable[[Settings, Generators], Recipe]

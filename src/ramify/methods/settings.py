@@ -91,8 +91,7 @@ class Settings(Typed):
 
     def __reduce__(self) -> Any:
         kind = type(self)
-        values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        return _rebuild, (getattr(kind, "_plain", kind), getattr(kind, "_groups", ()), values)
+        return _rebuild, (getattr(kind, "_plain", kind), getattr(kind, "_groups", ()), vars(self))
 
 
 def _rebuild(plain: type[Settings], groups: Groups, values: dict[str, Any]) -> Settings:

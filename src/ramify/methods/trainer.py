@@ -136,9 +136,9 @@ class Trainer(Workbench):
                 self.due -= 1
                 self.update(batch)
         self.due = 0
-        leaving = len(self.waiting) - self.recipe.rehearse.window
-        self.recipe.keep.settle(self, self.waiting[: max(0, leaving)])
-        self.waiting = self.waiting[max(0, leaving) :]
+        leaving = max(0, len(self.waiting) - self.recipe.rehearse.window)
+        self.recipe.keep.settle(self, self.waiting[:leaving])
+        self.waiting = self.waiting[leaving:]
         for sample in self.waiting:
             sample.new = False
 

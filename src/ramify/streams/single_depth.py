@@ -65,10 +65,8 @@ def single_depth(
     image = np.arange(len(leaves))
     if dual:
         again = np.flatnonzero(below[leaves])
-        level, task = (
-            np.repeat([1, 2], [len(image), len(again)]),
-            np.concatenate((0 * image, child_task[again])),
-        )
+        level = np.repeat([1, 2], [len(image), len(again)])
+        task = np.concatenate((0 * image, child_task[again]))
         return np.concatenate((image, again)), level, task
     share = np.where(below, _child_share(np.bincount(leaves), tasks), 0)
     late = draw_ranks(leaves, rng) < share[leaves]

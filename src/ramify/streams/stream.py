@@ -190,20 +190,16 @@ def renumbered(levels: Sequence[int], depth: int) -> str:
     >>> renumbered((2, 3), 3), renumbered((1, 2, 3), 3), renumbered((1, 2), 3)
     ("levels 2, 3 of the tree's 3 are used, and counted as 1, 2", '', "levels 1, 2 of the tree's 3 are used")
     """
-    counted = range(1, len(levels) + 1)
     if list(levels) == list(range(1, depth + 1)):
         return ""
+    one, numbering = len(levels) == 1, list(range(1, len(levels) + 1))
+    anew = f", and counted as {', '.join(map(str, numbering))}"
     if levels[0] < 0:
-        return (
-            "the leaves are used, of whatever level, as one"
-            if len(levels) == 1
-            else f"the last {len(levels)} levels of each leaf are used, and counted as "
-            f"{', '.join(map(str, counted))}"
-        )
-    one = len(levels) == 1
+        last = f"the last {len(levels)} levels of each leaf are used{anew}"
+        return "the leaves are used, of whatever level, as one" if one else last
     numbers = ", ".join(map(str, levels))
     used = f"level{'s' * (not one)} {numbers} of the tree's {depth} {'is' if one else 'are'} used"
-    return used if list(levels) == list(counted) else f"{used}, and counted as {', '.join(map(str, counted))}"
+    return used if list(levels) == numbering else used + anew
 
 
 def _rising(levels: Sequence[int]) -> bool:
