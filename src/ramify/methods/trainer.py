@@ -240,9 +240,13 @@ class Trainer(Workbench):
         self.prepare()
         known = self.known_ties()
         if known is None:
-            known = self.recipe.answer.ties(self)
+            known = self.find_ties()
             self.know_ties(known)
         return known
+
+    def find_ties(self) -> Ties:
+        """The tree in the model's own answers, as the method finds it."""
+        return self.recipe.answer.ties(self)
 
     def known_ties(self) -> Ties | None:
         """That tree, where it has been found since the latest sample."""
