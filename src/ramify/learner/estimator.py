@@ -11,8 +11,9 @@ from torch import nn
 
 from ramify.arrays import Array, Floats, Ints
 from ramify.errors import RamifyError
-from ramify.hierarchy import DECODINGS, Stated
+from ramify.hierarchy import DECODINGS
 from ramify.hierarchy import decode as read
+from ramify.learner.stated import Stated
 from ramify.memory.workbench import LOOK
 from ramify.methods import Trainer, find_method, make_settings
 from ramify.networks import FeatureInputs

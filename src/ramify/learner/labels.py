@@ -14,7 +14,7 @@ from torch import Tensor
 from ramify.classes import Classes
 from ramify.datasets.load import plain
 from ramify.errors import RamifyError
-from ramify.hierarchy import Stated
+from ramify.learner.stated import Stated
 from ramify.plural import counted, some
 from ramify.taxonomy import Taxonomy
 from ramify.taxonomy.edit import ancestry

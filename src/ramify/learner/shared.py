@@ -11,8 +11,9 @@ from torch import Tensor
 
 from ramify.classes import Pair
 from ramify.errors import RamifyError
-from ramify.hierarchy import Stated, Ties
+from ramify.hierarchy import Ties
 from ramify.learner.prequential import PrequentialLog
+from ramify.learner.stated import Stated
 from ramify.memory import Batch, Sample
 from ramify.methods import Trainer
 from ramify.state import State

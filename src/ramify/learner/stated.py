@@ -11,7 +11,7 @@ import numpy as np
 
 from ramify.change import Change
 from ramify.classes import Classes
-from ramify.hierarchy.ties import Ties
+from ramify.hierarchy import Ties
 from ramify.state import State, Stateful
 
 
