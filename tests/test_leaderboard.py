@@ -270,7 +270,8 @@ def test_the_readme_has_figures_of_published_runs_alone() -> None:
             continue
         means.setdefault(method, []).append([sum(level) / len(level) for level in zip(*runs, strict=True)])
     section = (ROOT / "README.md").read_text("utf-8").split("## How well")[1].split("\n## ")[0]
-    rows = [line.strip("| ").split(" | ") for line in section.splitlines() if line[:2] == "| "][1:]
+    table = [line for line in section.splitlines() if line[:2] == "| " and line[:3] != "| |"]
+    rows = [line.strip("| ").split(" | ") for line in table]
     assert rows
     for name, *cells in rows:
         method = re.split(r"[ ,(]", name.strip("*").lower())[0]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections import Counter
 from time import monotonic
 
 import numpy as np
@@ -63,19 +62,4 @@ class Replica:
         known = len(self._ties.parents)
         parents, support = np.full(len(trainer.classes), -1, np.int64), np.zeros(len(trainer.classes))
         parents[:known], support[:known] = self._ties.parents, self._ties.support
-        for child, parent in _told(fresh).items():
-            parents[child], support[child] = parent, 1.0
-        trainer.know_ties(Ties(trainer.classes, parents, support))
-
-
-def _told(learner: Learner) -> dict[int, int]:
-    """The parents of classes as samples tell that have labels at both levels; the most told counts."""
-    trainer, classes = learner._trainer, learner._trainer.classes
-    stored = trainer.memory["labels"][: trainer.memory.size]
-    rows = stored[(stored >= 0).sum(1) > 1].tolist() + [list(sample.labels) for sample in trainer.waiting]
-    above = dict(zip(classes.levels[1:], classes.levels, strict=False))
-    told: Counter[tuple[int, int]] = Counter()
-    for row in rows:
-        at = {int(classes.level_of[cls]): cls for cls in row if cls >= 0}
-        told.update((at[h], at[above[h]]) for h in at if above.get(h) in at)
-    return {child: parent for (child, parent), _ in reversed(told.most_common())}
+        trainer.know_ties(trainer.stated.over(Ties(trainer.classes, parents, support)))
