@@ -241,6 +241,14 @@ def test_rows_of_ones_own_method_tell_its_settings_and_code(tmp_path: Path) -> N
     assert "Not all runs are of one code (mine differs); of older code: run-0." in page
 
 
+def test_precision_is_told_where_it_tells_rows_apart(tmp_path: Path) -> None:
+    for method, precisions in (("er", ("fp32", "bf16")), ("clib", ("bf16",))):
+        for precision in precisions:
+            make_run(tmp_path / f"{method}-{precision}", method, precision=precision)
+    rows = re.findall(r"^\| ((?:ER|CLIB) \([^|]*) \|", leaderboard(read_runs([tmp_path])), re.MULTILINE)
+    assert sorted(re.sub(r" \(.*\)", "", row) for row in rows) == ["CLIB", "ER, bf16", "ER, fp32"]
+
+
 def test_tables_of_reports_mark_floors_ceilings_and_what_is_below(tmp_path: Path) -> None:
     (scenario,) = scenarios(read_runs([made(tmp_path)]))
     table = scenario_table(scenario)

@@ -84,10 +84,16 @@ def board(tree: Taxonomy, group: Sequence[Series]) -> str:
     levels = (tree.level_name(h, str(n)) for h, n in enumerate(tree.sizes, 1))
     heads = ["method", "seeds", *levels, "A_AUC", "compute (M)"]
     lines = [pipe(heads), pipe(["---", *["---:"] * (len(heads) - 1)])]
+    precisions: dict[str, set[str]] = {}
+    for series in group:
+        precisions.setdefault(_label(series), set()).add(series.runs[0].config.precision)
     for series in sorted(group, key=lambda one: -_mean(found[one][-1])):
         price = cost(series)
         work = "–" if price is None else f"{price.mean / 1e6:.2f}"
-        name = escaped(_label(series)) + (f" *{apart}*" if (apart := _apart(series)) else "")
+        label = _label(series)
+        if len(precisions[label]) > 1:  # elsewhere it says on which machine the runs were made
+            label += f", {series.runs[0].config.precision}"
+        name = escaped(label) + (f" *{apart}*" if (apart := _apart(series)) else "")
         lines.append(pipe([name, str(len(series.runs)), *map(str, cells[series]), work]))
     runs = [run for series in group for run in series.runs]
     told = " ".join(filter(None, [scale(runs), escaped(mixed_code(runs) or "")]))
