@@ -25,7 +25,7 @@ from ramify.cli import main
 from ramify.errors import RamifyError
 from ramify.learner.folder import ModelFolder
 from ramify.learner.manifest import Lesson, teach
-from ramify.learner.rows import ClassFolders, read_manifest
+from ramify.learner.rows import ClassFolders, Manifest, read_manifest
 from ramify.methods.checks import SIZE, Toy, same, weights
 from ramify.reports.data import load_run
 from ramify.reports.export import record_rows, result_rows
@@ -193,6 +193,19 @@ def test_a_manifest_sorted_by_label_is_learned_with_a_word(photos, caplog):
     assert [record.getMessage().partition(";")[0] for record in caplog.records] == [
         "stream.csv is sorted by label"
     ]
+
+
+def test_a_manifest_that_is_empty_for_a_moment_is_being_written_anew(photos):
+    folder, lines = photos
+    manifest = folder / "stream.csv"
+    write(manifest, lines[:5])
+    source = Manifest(manifest, folder / "photos", {"manifests": []})
+    manifest.write_text("")
+    source.grow()
+    assert len(source.rows) == 4
+    write(manifest, lines[:9])
+    source.grow()
+    assert len(source.rows) == 8
 
 
 def test_an_image_that_comes_after_its_row_is_learned_once_when_it_comes(photos, monkeypatch, caplog):

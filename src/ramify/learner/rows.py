@@ -54,7 +54,10 @@ class RowSource(Protocol):
 
 def read_manifest(path: Path) -> list[LessonRow]:
     """The rows of a manifest so far; a last line without its end is still being written."""
-    text = read_text(path)
+    return _rows_in(read_text(path), path)
+
+
+def _rows_in(text: str, path: Path) -> list[LessonRow]:
     header, rows, lines = read_table(text[: text.rfind("\n") + 1] or text, path.name)
     labels = _label_columns(header, path.name)
     at = header.index("path")
@@ -123,7 +126,8 @@ class Manifest:
 
     def grow(self) -> None:
         """Read on where the file has grown; rows that were learned must still be there."""
-        rows = read_manifest(self.path)
+        text = read_text(self.path)
+        rows = _rows_in(text, self.path) if text else []
         if len(rows) < len(self.rows):  # it is being written anew
             return
         if any(a.text != b.text for a, b in zip(rows, self.rows[: self.taken], strict=False)):
